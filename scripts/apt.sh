@@ -23,3 +23,19 @@ apt_get() {
     rm -f "$errors"
     return "$status"
 }
+
+# Installs packages: none of their services is started, and slapd makes no directory.
+apt_install() {
+    local policy=/usr/sbin/policy-rc.d made='' status
+    if [ ! -e "$policy" ]; then
+        made="$policy"
+        printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"
+    fi
+    if command -v debconf-set-selections >/dev/null 2>&1; then
+        echo 'slapd slapd/no_configuration boolean true' | debconf-set-selections
+    fi
+    apt_get install -y -qq --no-install-recommends "$@"
+    status=$?
+    [ -z "$made" ] || rm -f "$made"
+    return "$status"
+}

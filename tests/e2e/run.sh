@@ -16,7 +16,7 @@ needs=(python3:python3 openssl:openssl curl:curl node:nodejs chromium:chromium p
     wrk:wrk mosquitto:mosquitto ip:iproute2 redis-server:redis-server dpkg-shlibdeps:dpkg-dev
     strip:binutils systemd-analyze:systemd nsenter:util-linux prosodyctl:prosody
     mariadbd:mariadb-server-core mariadb:mariadb-client-core profanity:profanity tmux:tmux
-    ejabberdctl:ejabberd tsung:tsung)
+    ejabberdctl:ejabberd tsung:tsung slapd:slapd ldapadd:ldap-utils)
 
 install_missing() {
     local need missing=()
@@ -29,7 +29,7 @@ install_missing() {
             "skipped: ${missing[*]}" >&2
         return 0
     fi
-    apt_get update -qq && apt_get install -y -qq --no-install-recommends "${missing[@]}" >&2
+    apt_get update -qq && apt_install "${missing[@]}" >&2
 }
 
 install_missing

@@ -54,6 +54,7 @@ FIRES = {
     "HoldlineDirectoryAway": ({'holdline_presence_circuit{state="closed"}': "0x20"}, 6),
     "HoldlineDirectoryBehind": ({"holdline_presence_lag_seconds": "31x20"}, 6),
     "HoldlineAccountsAway": ({"holdline_accounts_database_up": "0x20"}, 6),
+    "HoldlineLdapAway": ({"holdline_access_ldap_up": "0x20"}, 6),
     "HoldlineArchiveBehind": ({"holdline_archive_waiting_seconds": "301x20",
                                "holdline_archive_lost_total": "0x20"}, 6),
     "HoldlineDeadLetters": (
@@ -102,7 +103,8 @@ WELL = {
     'holdline_phase_seconds_bucket{of="chat",phase="store",le="+Inf"}': "0+100x30",
     "holdline_mailbox_full_total": "0x30", 'holdline_presence_circuit{state="closed"}': "1x30",
     "holdline_presence_lag_seconds": "1x30", "holdline_bridges": "2x30",
-    "holdline_accounts_database_up": "1x30", "holdline_archive_waiting_seconds": "2x30",
+    "holdline_accounts_database_up": "1x30", "holdline_access_ldap_up": "1x30",
+    "holdline_archive_waiting_seconds": "2x30",
     "holdline_archive_lost_total": "3x30",
     'holdline_webhook_dead_letters_total{hook="0",result="kept"}': "3x30",
     "holdline_bridges_online": "2x30", "holdline_log_lines_lost_total": "2x30",

@@ -1,0 +1,1 @@
+"""Logins that a real OpenLDAP server checks, which is killed and paused on purpose."""
