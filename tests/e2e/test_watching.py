@@ -157,11 +157,12 @@ def everything():
 
 
 def started(case):
-    """Such a server, with scheduled backups."""
+    """Such a server, with scheduled backups and an LDAP server that is away."""
     copies = tempfile.TemporaryDirectory(prefix="holdline-copies-")
     case.addCleanup(copies.cleanup)
     changes, tail = everything()
-    return case.start({**changes, "backup": {"folder": copies.name}}, tail)
+    ldap = {"urls": ["ldap://127.0.0.1:9"], "base": "dc=x"}
+    return case.start({**changes, "backup": {"folder": copies.name}, "access.ldap": ldap}, tail)
 
 
 def filled_in(expression):

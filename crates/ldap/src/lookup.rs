@@ -233,19 +233,25 @@ impl Ldap {
         mut work: impl FnMut(&mut Connection) -> Result<T, LdapFault>,
     ) -> Result<T, LdapFault> {
         if let Some(mut connection) = kept.take() {
-            connection.begin(deadline);
+            let others = self.plan.servers.len() - 1;
+            // Where there is another server, there is time to ask it.
+            connection.begin(if others > 0 { deadline.share(2) } else { deadline });
             match work(&mut connection) {
                 Ok(done) => {
                     kept.put(connection);
                     return Ok(done);
                 }
                 Err(fault) if fault.kind.is_of_entry() => return Err(fault),
-                Err(fault) if fault.kind == LdapFaultKind::Timeout => {
+                Err(fault) => {
+                    // The others are as old.
                     kept.clear();
-                    return Err(fault);
+                    if fault.kind == LdapFaultKind::Timeout {
+                        if others == 0 {
+                            return Err(fault);
+                        }
+                        self.preferred.fetch_add(1, Ordering::Relaxed);
+                    }
                 }
-                // The others are as old.
-                Err(_) => kept.clear(),
             }
         }
         let searches = std::ptr::eq(kept, &self.searching);
@@ -261,7 +267,7 @@ impl Ldap {
         let first = self.preferred.load(Ordering::Relaxed);
         let mut last = LdapFault::new(LdapFaultKind::Unreachable, "no server is configured");
         for at in 0..servers.len() {
-            let place = (first + at) % servers.len();
+            let place = first.wrapping_add(at) % servers.len();
             let time = deadline.share(servers.len() - at);
             match self.open_one(place, searches, time) {
                 Ok(mut connection) => {

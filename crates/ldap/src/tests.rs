@@ -278,6 +278,18 @@ fn another_server_is_asked_when_one_does_not_answer() {
     assert_eq!(fault.kind, LdapFaultKind::Unreachable);
 }
 
+#[test]
+fn another_server_is_asked_within_the_call_when_one_hangs() {
+    let hangs = serve(|id, request| if id > 2 { Act::Hang } else { usual(id, request) });
+    let good = serve(usual);
+    let settings = LdapSettings { timeout_ms: 2_000, ..settings(&[&hangs.url, &good.url]) };
+    let ldap = ldap(&LdapSettings { user_dn: "uid=%u,dc=corp".into(), ..settings });
+    for _ in 0..3 {
+        assert_eq!(ldap.ask("ann", b"secret"), Ok(right("ann")));
+    }
+    assert_eq!((binds(&hangs), binds(&good)), (2, 2), "one login each, and the one that hung");
+}
+
 /// A server for one connection with TLS, after StartTLS if that is wanted; gives its URL and
 /// authority.
 fn encrypted(start_tls: bool) -> (String, Vec<u8>) {

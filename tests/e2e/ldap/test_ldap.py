@@ -115,7 +115,7 @@ class Logins(Case):
         for name in ("ANN", "ann@corp.example", "Ann"):
             codes = self.subscribed(server, name, "secret", "of/ann/x", f"of/{name}/x")
             self.assertEqual(codes, [0, 0x87], name)
-        server.ask("PUT", "/v1/users/eve", {"password": "local", "super": True})
+        server.ask("PUT", "/v1/users/eve", {"password": "local", "superuser": True})
         self.assertEqual(self.code(server, "eve", "local"), 0)
         for name in ("eve", "EVE", "eve@corp.example"):
             self.assertEqual(self.code(server, name, PEOPLE["eve"]), BAD_CREDENTIALS, name)
