@@ -89,13 +89,16 @@ class Logins(Case):
 
         @together
         async def by_xmpp(test):
-            def ann(password):
-                person = Person(server.ports["xmpp"][1], "ann@localhost", password,
+            def person(name, password):
+                person = Person(server.ports["xmpp"][1], f"{name}@localhost", password,
                                 authority=test.authority, mechanism="PLAIN")
                 test.people.append(person)
                 return person
-            await ann("secret").start()
-            wrong = ann("wrong")
+            ann = await person("ann", "secret").start()
+            eve = await person("eve", PEOPLE["eve"]).start()
+            ann.say("eve@localhost", "hello")
+            test.assertEqual((await eve.next())["body"], "hello")
+            wrong = person("ann", "wrong")
             wrong.client.connect("127.0.0.1", wrong.port)
             test.assertEqual((await wrong.next("failed_auth"))["condition"], "not-authorized")
         self.people = []
