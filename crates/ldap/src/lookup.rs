@@ -21,6 +21,9 @@ const NAME_BYTES_MAX: usize = 256;
 /// Connections of a kind that are kept: as many as threads may ask.
 const KEPT_MAX: usize = 64;
 
+/// Time for a look whether a server is there: the end of the process waits for it.
+const PROBE_MS_MAX: u32 = 10_000;
+
 /// How long an idle connection is kept. Firewalls forget idle ones without notice.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -110,7 +113,7 @@ impl Ldap {
 
     /// Connects, and binds as `bind_dn`.
     pub fn probe(&self) -> Result<(), LdapFault> {
-        let deadline = Deadline::after(self.plan.timeout_ms);
+        let deadline = Deadline::after(self.plan.timeout_ms.min(PROBE_MS_MAX));
         let kept = match &self.plan.bind_name {
             BindName::Found => &self.searching,
             BindName::Dn(_) | BindName::Form(_) => &self.binding,

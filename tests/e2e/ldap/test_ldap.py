@@ -95,8 +95,12 @@ class Logins(Case):
                 test.people.append(person)
                 return person
             ann = await person("ann", "secret").start()
-            eve = await person("eve", PEOPLE["eve"]).start()
+            ann.say("eve@localhost", "too early")
+            await ann.next("message_error")  # whoever never logged in has no account
+            await (await person("eve", PEOPLE["eve"]).start()).leave()
             ann.say("eve@localhost", "hello")
+            await ann.ping()
+            eve = await person("eve", PEOPLE["eve"]).start()
             test.assertEqual((await eve.next())["body"], "hello")
             wrong = person("ann", "wrong")
             wrong.client.connect("127.0.0.1", wrong.port)
