@@ -41,16 +41,16 @@ pub struct Settings {
     pub token: Option<TokenPolicy>,
     /// Seconds an answer of the service is remembered; absent: there is no service.
     pub http_cache_s: Option<u32>,
-    /// What an LDAP server decides; absent: there is none.
+    /// Decisions of an LDAP server; absent: there is none.
     pub ldap: Option<LdapPolicy>,
 }
 
-/// What an LDAP server decides, beside whether a password is right.
+/// Decisions of an LDAP server, beside whether a password is right.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LdapPolicy {
     /// Seconds a right password is remembered; 0: it is not.
     pub cache_s: u32,
-    /// It says who may do everything.
+    /// Whether its groups make superusers.
     pub gives_super: bool,
 }
 

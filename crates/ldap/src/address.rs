@@ -61,7 +61,7 @@ impl fmt::Display for ServerAddress {
     }
 }
 
-/// What is wrong with an address, if anything is.
+/// Checks the address of a server; the error says what is wrong with it.
 pub fn check_url(url: &str) -> Result<(), String> {
     ServerAddress::parse(url).map(drop)
 }

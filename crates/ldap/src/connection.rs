@@ -124,7 +124,7 @@ impl Connection {
         Ok(!self.search(search)?.is_empty())
     }
 
-    /// What a search finds, two entries at most.
+    /// Entries that a search finds, two at most.
     fn search(&mut self, search: &Search<'_>) -> Result<Vec<Entry>, LdapFault> {
         let id = self.next_id();
         self.send(&message::search(id, search))?;

@@ -23,7 +23,7 @@ pub(crate) enum Request {
     StartTls,
 }
 
-/// What the server does with a request.
+/// Reaction of the server to a request.
 pub(crate) enum Act {
     /// Sends these bytes.
     Send(Vec<u8>),

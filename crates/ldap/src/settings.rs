@@ -144,7 +144,7 @@ fn trust(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config))
 }
 
-/// What is wrong with a filter, if anything is: it must contain `%u`, or `%d` where the entry is
+/// Checks a filter; the error says what is wrong with it. It must contain `%u`, or `%d` where the entry is
 /// known (`of_group`).
 pub fn check_filter(text: &str, of_group: bool) -> Result<(), String> {
     let filter = Filter::parse(text)?;
@@ -159,7 +159,7 @@ pub fn check_filter(text: &str, of_group: bool) -> Result<(), String> {
     }
 }
 
-/// What is wrong with a pattern of names to bind with, if anything is.
+/// Checks a pattern of names to bind with; the error says what is wrong with it.
 pub fn check_user_dn(text: &str) -> Result<(), String> {
     let template = Template::parse(text)?;
     match template.has_user() && !template.has_dn() {

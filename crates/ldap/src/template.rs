@@ -1,7 +1,7 @@
 //! Texts with placeholders: `%u` is the name that the client gives, `%d` the DN of its entry, `%%`
 //! a percent sign.
 
-/// What placeholders stand for.
+/// Values of the placeholders.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Values<'a> {
     pub(crate) user: &'a str,

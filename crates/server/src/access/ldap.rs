@@ -81,7 +81,7 @@ pub struct LdapCounts {
     pub faults: [(LdapFaultKind, u64); LdapFaultKind::ALL.len()],
 }
 
-/// What is counted and was told, over reloads.
+/// Counts, and what the log was told; they last over reloads.
 #[derive(Default)]
 pub(super) struct LdapTally {
     asked: AtomicU64,
