@@ -144,8 +144,8 @@ fn trust(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config))
 }
 
-/// Checks a filter; the error says what is wrong with it. It must contain `%u`, or `%d` where the entry is
-/// known (`of_group`).
+/// Checks a filter; the error says what is wrong with it. It must contain `%u`, or `%d` where the
+/// entry is known (`of_group`).
 pub fn check_filter(text: &str, of_group: bool) -> Result<(), String> {
     let filter = Filter::parse(text)?;
     let has_dn = filter.any(&Template::has_dn);
