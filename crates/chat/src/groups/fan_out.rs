@@ -12,7 +12,7 @@
 //! some of it is missing there. Invariant: how a message reaches the members is what the turns with
 //! lower numbers say.
 
-use super::state::GroupState;
+use super::state::{Concerned, GroupState};
 use super::{Step, changes_of};
 use crate::envelope::{self, Sender};
 use crate::label::Route;
@@ -22,11 +22,11 @@ use crate::word::StoreOrder;
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{ClientMessageId, FanOut, GroupChange, GroupRole, GroupVerb, NewMessage};
+use model::chat::{ClientMessageId, FanOut, GroupRole, NewMessage};
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::log::{Append, Appended, OnceKey, Write};
-use model::timeline::{Message, Space, TimelineId};
+use model::timeline::{Message, TimelineId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -94,55 +94,30 @@ impl GroupState {
         (id, fan_out): (u64, FanOut),
         shard_at: impl Fn(TimelineId) -> ShardId,
     ) -> Receivers {
-        let before = self.is_read();
+        let was_read = self.is_read();
         self.has_turned(id, fan_out);
-        let concerned = self.inboxes();
-        self.receivers_of(Told::Turn { before }, concerned, shard_at)
+        let all = self.inboxes();
+        let begin = if was_read { [].into() } else { all.clone() };
+        self.receivers_of(Concerned { all, begin }, shard_at)
     }
 
     /// For whom the message is that tells of what has just happened.
     pub(crate) fn receivers_of(
-        &mut self,
-        told: Told<'_>,
-        concerned: Arc<[TimelineId]>,
+        &self,
+        Concerned { all, begin }: Concerned,
         shard_at: impl Fn(TimelineId) -> ShardId,
     ) -> Receivers {
         if !self.turned.is_read {
-            return Receivers::Written(concerned);
+            return Receivers::Written(all);
         }
-        let begin = match told {
-            Told::Turn { before: true } => [].into(),
-            Told::Turn { before: false } => concerned.clone(),
-            // Who is invited, or was until now, draws that message and follows no more.
-            Told::Change(home, change)
-                if change.verb.makes_members()
-                    || matches!(
-                        change.verb,
-                        GroupVerb::Invite | GroupVerb::Leave | GroupVerb::Remove
-                    ) =>
-            {
-                let inboxes = change.members.iter().map(|one| one.address.inbox(home, one.id));
-                inboxes.filter(|it| it.space() != Space::Foreign).collect()
-            }
-            Told::Change(..) => [].into(),
-        };
         let at_once = self.turned.fan_out == FanOut::Write;
-        Receivers::Read(readers(concerned, begin, at_once, shard_at))
+        Receivers::Read(readers(all, begin, at_once, shard_at))
     }
 
     /// Whether it was read once.
     pub(crate) fn is_read(&self) -> bool {
         self.turned.is_read
     }
-}
-
-/// What a message tells of.
-pub(crate) enum Told<'a> {
-    /// A turn; it was read before, or not.
-    Turn {
-        before: bool,
-    },
-    Change(base::hash::HashKey, &'a GroupChange),
 }
 
 fn readers(

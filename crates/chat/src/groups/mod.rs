@@ -41,7 +41,6 @@ use asides::{Declining, VoiceAsked, VoicePace};
 use base::flows::WaitKey;
 use base::hash::HashKey;
 use base::time::Now;
-use fan_out::Told;
 use members::MembersAsked;
 use model::account::AccountAddress;
 use model::chat::{ChatFault, GroupChange, GroupVerb, NewMessage};
@@ -570,8 +569,8 @@ impl Chat {
         let (before, declining) = (group.state.known(), group.declining.take());
         let home = self.settings.home;
         let concerned = group.state.apply(home, id, change);
-        let (settings, told) = (&self.settings, Told::Change(home, change));
-        let concerned = group.state.receivers_of(told, concerned, |inbox| settings.shard_at(inbox));
+        let settings = &self.settings;
+        let concerned = group.state.receivers_of(concerned, |inbox| settings.shard_at(inbox));
         self.groups.members = self.groups.members + group.state.known() - before;
         self.shows.is_changed(home, conversation, change);
         if let Some((inviter, aside)) = declining {

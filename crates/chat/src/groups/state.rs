@@ -79,6 +79,13 @@ pub(crate) struct GroupState {
     pub(super) turned: Turned,
 }
 
+/// Those whom a message of a group concerns, by their inboxes.
+pub(crate) struct Concerned {
+    pub all: Arc<[TimelineId]>,
+    /// Those of them who follow a group that is read from this message on.
+    pub begin: Arc<[TimelineId]>,
+}
+
 /// How many a group may have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Most {
@@ -431,13 +438,8 @@ impl GroupState {
 
     /// What a message tells of has happened. Those whom it concerns: the members, and those who
     /// were until then.
-    pub(crate) fn apply(
-        &mut self,
-        home: HashKey,
-        id: u64,
-        change: &GroupChange,
-    ) -> Arc<[TimelineId]> {
-        let before = self.told_of(home, change);
+    pub(crate) fn apply(&mut self, home: HashKey, id: u64, change: &GroupChange) -> Concerned {
+        let (before, begin) = (self.told_of(home, change), self.begin_at(home, change));
         (self.listed, self.inboxes, self.foreign) = (None, None, None);
         self.turned.has_others();
         if change.verb == GroupVerb::Create && self.is_gone() {
@@ -487,11 +489,12 @@ impl GroupState {
             }
             _ => {}
         }
-        match change.verb {
+        let all = match change.verb {
             GroupVerb::Invite => self.told_of(home, change),
             verb if verb.ends_membership() => before,
             _ => self.inboxes(),
-        }
+        };
+        Concerned { all, begin }
     }
 
     /// Somebody is a member from a message on.

@@ -15,7 +15,6 @@ pub(crate) mod scans;
 use crate::amendments::overlays::{self, Overlay};
 use crate::envelope::{self, time_of};
 use crate::groups;
-use crate::groups::fan_out::Told;
 use crate::groups::state::GroupState;
 use crate::inboxes::entry;
 use crate::label::Route;
@@ -426,7 +425,7 @@ impl Chat {
             state.turned_to((message.id, fan_out), shard_at)
         } else if let Some(change) = GroupChange::of(&message.content) {
             let concerned = state.apply(home, message.id, &change);
-            state.receivers_of(Told::Change(home, &change), concerned, shard_at)
+            state.receivers_of(concerned, shard_at)
         } else {
             state.receivers(shard_at)
         };

@@ -116,6 +116,39 @@ fn who_wants_to_be_asked_is_invited_and_accepts_or_declines() {
 }
 
 #[test]
+fn who_is_invited_is_told_that_the_group_is_dissolved() {
+    for (shards, border) in [(1, 0), (3, 0), (1, 1), (3, 1)] {
+        for is_away in [false, true] {
+            let mut world = world(shards, border);
+            adds(&mut world, BOB, Adding::Nobody);
+            world.orders(ANN, GroupVerb::Create, None, &[1, 2]).expect("made");
+            let group = group(&world);
+            world.says_to(ANN, &group, "all are here").expect("an owner");
+            if is_away {
+                world.leaves(BOB);
+            }
+            // Where to go instead is another group, and not somebody of this one.
+            world.orders(ANN, GroupVerb::Dissolve, Some(&group), &[3]).expect("an owner may");
+            if is_away {
+                world.dies();
+                for at in [ANN, BOB, CAROL] {
+                    world.connect(at);
+                }
+                world.rest();
+            }
+            let verbs = |world: &mut World, at| {
+                told(world, at, 1).into_iter().map(|(verb, _)| verb).collect::<Vec<_>>()
+            };
+            let bobs = [GroupVerb::Invite, GroupVerb::Dissolve];
+            assert_eq!(verbs(&mut world, BOB), bobs, "{shards} shards, {border}, {is_away}");
+            assert_eq!(verbs(&mut world, CAROL).last(), Some(&GroupVerb::Dissolve));
+            world.heal();
+            world.check();
+        }
+    }
+}
+
+#[test]
 fn contacts_add_whom_others_invite() {
     let mut world = world(2, 0);
     adds(&mut world, BOB, Adding::Contacts);

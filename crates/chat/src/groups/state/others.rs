@@ -75,16 +75,31 @@ impl GroupState {
     /// The inboxes of those who are told of a change: members, and who is invited or was.
     pub(super) fn told_of(&mut self, home: HashKey, change: &GroupChange) -> Arc<[TimelineId]> {
         let members = self.inboxes();
-        if !change.verb.leaves_outside() || change.verb == GroupVerb::Ban {
-            return members;
-        }
         let named = change.concerned().iter().map(|one| one.address.inbox(home, one.id));
-        let invited: Vec<_> = named.filter(|inbox| self.is_invited(*inbox)).collect();
+        let invited: Vec<_> = match change.verb {
+            GroupVerb::Dissolve => self.invited.keys().copied().collect(),
+            verb if !verb.leaves_outside() || verb == GroupVerb::Ban => return members,
+            _ => named.filter(|inbox| self.is_invited(*inbox)).collect(),
+        };
         if invited.is_empty() {
             return members;
         }
         let all: BTreeSet<TimelineId> = members.iter().copied().chain(invited).collect();
         all.into_iter().collect()
+    }
+
+    /// Of a group that is read, who follows it from the message on that tells of a change: new
+    /// members, and who is invited or was, who draws that message and follows no more.
+    pub(super) fn begin_at(&self, home: HashKey, change: &GroupChange) -> Arc<[TimelineId]> {
+        use GroupVerb::{Dissolve, Invite, Leave, Remove};
+        let named = change.members.iter().map(|one| one.address.inbox(home, one.id));
+        match change.verb {
+            Dissolve => self.invited.keys().copied().collect(),
+            verb if verb.makes_members() || matches!(verb, Invite | Leave | Remove) => {
+                named.filter(|inbox| inbox.space() != Space::Foreign).collect()
+            }
+            _ => [].into(),
+        }
     }
 
     /// The number of the message by which an account has left that has something of it; none: it is

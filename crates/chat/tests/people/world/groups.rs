@@ -329,7 +329,9 @@ fn told(
 ) -> BTreeSet<AccountAddress> {
     let ends = verb.is_some_and(GroupVerb::ends_membership);
     let mut whom = if ends { before } else { now.clone() };
-    if verb.is_some_and(|it| it.leaves_outside() && it != GroupVerb::Ban) {
+    if verb == Some(GroupVerb::Dissolve) {
+        whom.extend(invited.iter().cloned());
+    } else if verb.is_some_and(|it| it.leaves_outside() && it != GroupVerb::Ban) {
         let is_told =
             |it: &&AccountAddress| verb == Some(GroupVerb::Invite) || invited.contains(*it);
         whom.extend(named.iter().filter(is_told).cloned());
