@@ -41,11 +41,14 @@ pub trait FlowState: Sized + 'static {
     fn paused(&mut self);
 }
 
-/// The name of one wait of one flow, as a number that is given once. 0 is the key of no wait.
+/// The name of one wait of one flow, as a number that is given once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WaitKey(u64);
 
 impl WaitKey {
+    /// The key of no wait: replies to it are dropped.
+    pub const NONE: WaitKey = WaitKey(0);
+
     fn new(slot: u32, turn: u32) -> WaitKey {
         WaitKey(u64::from(turn) << 32 | u64::from(slot))
     }
@@ -371,7 +374,7 @@ mod tests {
         assert!(sum.flows.begin(|sum| add(sum, 'c')));
         assert!(!sum.flows.reply(again, Some(5)), "its slot has another one");
         assert_eq!(WaitKey::of_number(a.number()), a);
-        assert!(!sum.flows.reply(WaitKey::of_number(0), Some(6)), "no wait has this key");
+        assert!(!sum.flows.reply(WaitKey::NONE, Some(6)), "no wait has this key");
     }
 
     #[test]

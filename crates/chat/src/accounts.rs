@@ -40,8 +40,6 @@ pub(crate) enum Waiter {
     Login(Box<crate::sessions::login::LetIn>),
     /// A flow, and what it holds, bytes.
     Flow(WaitKey, usize),
-    /// Whoever makes it a member of a group, by the number of the order.
-    Group(u64),
     /// Whoever wants something of it as a contact.
     Contact(Box<crate::people::Wanting>),
     /// Whoever reads what was said with it.
@@ -60,8 +58,6 @@ pub(crate) enum Waiter {
     Transient(Box<crate::sessions::transients::Telling>),
     /// Whoever has a stanza for its devices.
     Stanza(Box<crate::people::stanzas::Handing>),
-    /// Whoever brings what was said with it elsewhere.
-    MovedIn(Box<crate::operators::moving::MovingIn>),
     /// Whoever wants an account of that name, if there is none.
     Registering(Box<crate::sessions::book_orders::WantsAccount>),
     /// Another shard, with its question's number.
@@ -242,7 +238,6 @@ impl Waiter {
     fn weight(&self) -> u64 {
         let beside = match self {
             Waiter::Flow(_, bytes) => *bytes,
-            Waiter::MovedIn(moving) => moving.weight(),
             Waiter::Contact(wanting) => wanting.weight(),
             Waiter::Nodes(wanted) => wanted.weight(),
             Waiter::Transient(telling) => telling.weight(),
@@ -492,9 +487,6 @@ impl Chat {
             Waiter::Flow(key, _) => {
                 self.flows.reply(key, Reply::Account(row.map(|row| row.id)));
             }
-            Waiter::Group(order) => {
-                self.member_found(now, order, (address, row.map(|row| row.id)), fx);
-            }
             Waiter::Chatroom(order) => {
                 self.moderator_found(now, order, (address, row.map(|row| row.id)), fx);
             }
@@ -519,9 +511,6 @@ impl Chat {
             }
             Waiter::Stanza(handing) => {
                 self.stanza_receiver_found(*handing, (address, row.map(|row| row.id)), fx);
-            }
-            Waiter::MovedIn(moving) => {
-                self.moves_in_with(*moving, (address, row.map(|row| row.id)), fx);
             }
             Waiter::Registering(wants) => self.account_of_registering(*wants, row, fx),
             Waiter::Peer(shard, number) => {

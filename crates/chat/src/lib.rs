@@ -64,11 +64,12 @@ pub use conversations::receipts::positions::{PositionsAsked, PositionsTold};
 pub use conversations::receipts::readers::ReadersSought;
 pub use groups::adding::AddingAsked;
 pub use groups::asides::VoiceAsked;
+pub use groups::changes::ChangeOrder;
 pub use groups::chatrooms::words::ChatroomWord;
 pub use groups::members::MembersAsked;
-pub use groups::orders::ChangeAsked;
 pub use groups::public::PublicAsked;
 pub use groups::shows::ShowSaid;
+pub use operators::moving::ImportOrder;
 pub use operators::reviews::ReviewSettings;
 pub use operators::words;
 pub use people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
@@ -81,7 +82,8 @@ pub use service::ChatService;
 pub use sessions::book_orders::BookPolicy;
 pub use sessions::transients::{BoundTold, TransientSaid, TransientTold};
 pub use word::{
-    Cargo, ChatWord, Fetched, Parcel, Range, ReadBy, SendOrder, StoreOrder, StoredMessage,
+    Cargo, ChatWord, Fetched, Parcel, PeerReply, PeerRequest, Range, ReadBy, SendOrder,
+    StoredMessage,
 };
 
 /// By what labels of messages begin that are between two accounts, and those said to a group: a
@@ -99,7 +101,6 @@ use crate::groups::catalog::Catalogue;
 use crate::groups::chatrooms::Chatrooms;
 use crate::groups::follows::Follows;
 use crate::groups::looks::Looks;
-use crate::groups::orders::Orders;
 use crate::groups::public::Publics;
 use crate::groups::shows::Shows;
 use crate::groups::temporary::Temporaries;
@@ -242,7 +243,7 @@ pub(crate) struct Chat {
     logins: Logins,
     accounts: Accounts,
     commands: Commands,
-    /// Conversations into which a message is moving.
+    /// Conversations into which a message comes over from another server.
     moving: HashSet<TimelineId>,
     errands: Errands,
     erasures: Erasures,
@@ -267,9 +268,8 @@ pub(crate) struct Chat {
     follows: Follows,
     catalogue: Catalogue,
     chatrooms: Chatrooms,
-    orders: Orders,
-    /// Those of whom it is asked whether they are added: of which order, and whom.
-    adding: Waits<(u64, AccountAddress)>,
+    /// Orders to make groups or to change them that are under way.
+    orders: usize,
     publics: Publics,
     temporaries: Temporaries,
     looks: Looks,
@@ -331,8 +331,7 @@ impl Chat {
             follows: Follows::default(),
             catalogue: Catalogue::default(),
             chatrooms: Chatrooms::default(),
-            orders: Orders::default(),
-            adding: Waits::default(),
+            orders: 0,
             publics: Publics::default(),
             temporaries: Temporaries::default(),
             looks: Looks::default(),

@@ -10,12 +10,13 @@ use crate::conversations::receipts::positions::{PositionsAsked, PositionsTold};
 use crate::conversations::receipts::readers::{ReadersFound, ReadersSought};
 use crate::groups::adding::AddingAsked;
 use crate::groups::asides::VoiceAsked;
+use crate::groups::changes::ChangeOrder;
 use crate::groups::chatrooms::words::ChatroomWord;
 use crate::groups::members::{Listed, MembersAsked};
-use crate::groups::orders::ChangeAsked;
 use crate::groups::public::PublicAsked;
 use crate::groups::shows::ShowSaid;
 use crate::label::{Relation, Route};
+use crate::operators::moving::ImportOrder;
 use crate::outbox::left::scans::Sought;
 use crate::outbox::receivers::Carriage;
 use crate::people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
@@ -30,6 +31,7 @@ use model::chat::{
     AttendanceAsked, AttendanceTold, ChatFault, ChatMessage, Excerpt, GroupChange, GroupVerb,
     InboxChange, InboxEvent, PUSH_TOKEN_BYTES_MAX, PublicPage, PushRoute,
 };
+use model::id::ShardId;
 use model::service::Weigh;
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
@@ -52,19 +54,20 @@ pub enum ChatWord {
         /// The answer.
         result: Result<AccountRow, ChatFault>,
     },
-    /// Store this message in its conversation. Answered by `Stored`.
-    Send(Box<SendOrder>),
-    /// Likewise what is no plain message.
-    Store(Box<StoreOrder>),
-    /// It is stored, or why not.
-    Stored {
-        /// The order's.
+    /// A flow asks for something. Answered by `Reply`.
+    Request {
+        /// For the answer.
+        number: u64,
+        /// What it asks for.
+        request: PeerRequest,
+    },
+    /// It is done, or why not.
+    Reply {
+        /// The request's.
         number: u64,
         /// The answer.
-        result: Result<StoredMessage, ChatFault>,
+        result: Result<PeerReply, ChatFault>,
     },
-    /// Amend a message. Answered by `Stored`, of the message that says so.
-    Amend(Box<AmendOrder>),
     /// Put this into inboxes. Answered by `Placed`, sooner or later, for all up to a number.
     Place(Parcel),
     /// Everything up to this number is in its inbox.
@@ -189,15 +192,6 @@ pub enum ChatWord {
     Arrival(u64, Box<ForeignArrival>),
     /// This came of it.
     ArrivalTaken(Box<ArrivalTaken>),
-    /// Is this account added to a group by that one? Answered by `AddingTold`.
-    AddingAsked(Box<AddingAsked>),
-    /// It is, or it is invited; or neither.
-    AddingTold {
-        /// The question's.
-        number: u64,
-        /// The answer.
-        is_added: Result<bool, ChatFault>,
-    },
     /// A device to be woken is this account's from now on: who else has it registered? Answered by
     /// `PushYielded`.
     PushClaimed {
@@ -221,47 +215,47 @@ pub enum ChatWord {
     Chatroom(Box<ChatroomWord>),
 }
 
+/// What a flow asks of another shard.
+#[derive(Debug)]
+pub enum PeerRequest {
+    /// Store this message in its conversation. Answered by `Stored`.
+    Send(Box<SendOrder>),
+    /// Amend a message. Answered by `Stored`, of the message that says so.
+    Amend(Box<AmendOrder>),
+    /// Change a group. Answered by `Stored`, of the message that tells of it.
+    Change(Box<ChangeOrder>),
+    /// Store a message that comes over from another server. Answered by `Stored`.
+    Import(Box<ImportOrder>),
+    /// Are these accounts added to a group by that one? Answered by `NotAdded`.
+    Adding(Box<AddingAsked>),
+}
+
+/// What the other shard has done for it.
+#[derive(Debug)]
+pub enum PeerReply {
+    /// A message is stored.
+    Stored(StoredMessage),
+    /// These are not added, but may be invited.
+    NotAdded(Vec<AccountAddress>),
+}
+
+/// A flow of some shard that waits for a reply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReplyTo {
+    pub(crate) shard: ShardId,
+    /// The request's number: the key of the wait.
+    pub(crate) number: u64,
+}
+
 /// A message that somebody sends, for the home of its conversation.
 #[derive(Debug)]
 pub struct SendOrder {
-    /// The asker's own.
-    pub(crate) number: u64,
     pub(crate) route: Route,
     /// Names the message among all of its conversation: a hash of its sender and the sender's id.
     pub(crate) once: u64,
     /// An operator says it: what stands in the way of an account does not.
     pub(crate) is_operator: bool,
     pub(crate) body: Box<[u8]>,
-}
-
-/// A change of a group, or a message that moves in, to be stored.
-#[derive(Debug)]
-pub struct StoreOrder {
-    /// The asker's own.
-    pub(crate) number: u64,
-    pub(crate) route: Route,
-    /// Names the message among all of its conversation: a hash of its sender and the sender's id.
-    pub(crate) once: u64,
-    /// An operator says it: what stands in the way of an account does not.
-    pub(crate) is_operator: bool,
-    /// Empty, of a change of a group.
-    pub(crate) body: Box<[u8]>,
-    /// The change of a group that is wanted.
-    pub(crate) change: Option<Box<ChangeAsked>>,
-    /// It moves in, with a number from before it came here.
-    pub(crate) moved: Option<Moved>,
-}
-
-/// The number of something that moves in. What is there by then has a lower one, or it does not
-/// come in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Moved {
-    /// Between two: this one.
-    Between(u64),
-    /// In a group: this one.
-    InGroup(u64),
-    /// In a group: the next behind the last that stands there.
-    Behind,
 }
 
 /// A message is stored.
@@ -360,8 +354,7 @@ pub struct Fetched {
 impl Weigh for ChatWord {
     fn weight(&self) -> usize {
         let beside = match self {
-            ChatWord::Send(order) => order.weight(),
-            ChatWord::Store(order) => order.weight(),
+            ChatWord::Request { request, .. } => request.weight(),
             ChatWord::Place(parcel) => parcel.weight(),
             ChatWord::Fetch { ranges, .. } => size_of_val(&**ranges),
             ChatWord::Fetched { result: Ok(fetched), .. } => {
@@ -370,7 +363,6 @@ impl Weigh for ChatWord {
                 messages + excerpts
             }
             ChatWord::Find { address, .. } => address.as_str().len(),
-            ChatWord::Amend(order) => order.weight(),
             ChatWord::Seek(_) => size_of::<Sought>(),
             ChatWord::List(asked) => asked.weight(),
             ChatWord::Listed { result: Ok(page), .. } => page.weight(),
@@ -388,7 +380,6 @@ impl Weigh for ChatWord {
             ChatWord::TransientTold(told) => told.weight(),
             ChatWord::ShowSaid(said) => said.weight(),
             ChatWord::BoundTold(told) => told.weight(),
-            ChatWord::AddingAsked(asked) => asked.weight(),
             ChatWord::VoiceAsked(asked) => asked.weight(),
             ChatWord::AttendanceAsked(asked) => 64 + asked.group.as_str().len(),
             ChatWord::AttendanceTold(told) => 64 + told.group.as_str().len(),
@@ -417,22 +408,23 @@ impl Weigh for ChatWord {
     }
 }
 
+impl PeerRequest {
+    /// Approximate memory, bytes.
+    fn weight(&self) -> usize {
+        match self {
+            PeerRequest::Send(order) => order.weight(),
+            PeerRequest::Amend(order) => order.weight(),
+            PeerRequest::Change(order) => order.weight(),
+            PeerRequest::Import(order) => order.weight(),
+            PeerRequest::Adding(asked) => asked.weight(),
+        }
+    }
+}
+
 impl SendOrder {
     /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<SendOrder>() + self.body.len()
-    }
-}
-
-impl StoreOrder {
-    /// Approximate memory, bytes.
-    pub(crate) fn weight(&self) -> usize {
-        let named = self.change.as_ref().map_or(0, |asked| {
-            let names = asked.wish.members.iter();
-            let names: usize = names.map(|(address, _)| 40 + address.as_str().len()).sum();
-            size_of::<ChangeAsked>() + asked.wish.title.len() + names
-        });
-        size_of::<StoreOrder>() + self.body.len() + named
     }
 }
 

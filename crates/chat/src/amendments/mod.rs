@@ -27,7 +27,7 @@ use crate::outbox::receivers::{Audience, Receivers};
 use crate::send::conversation_of;
 use crate::service::flow::Flow;
 use crate::sessions::{Asker, Requester};
-use crate::word::{ChatWord, SendOrder, StoredMessage};
+use crate::word::{PeerRequest, ReplyTo, SendOrder, StoredMessage};
 use crate::{Chat, Effects};
 use base::time::Now;
 use judge::Verdict;
@@ -37,8 +37,8 @@ use model::chat::{
     Recall, RecallOrder, TargetMessage,
 };
 use model::counters::ChatCounter;
-use model::id::{ConnRef, SessionRef, ShardId};
-use model::ports::log::{Call, Done, Page, Pull, Read, Replaced, Table};
+use model::id::{ConnRef, SessionRef};
+use model::ports::log::{Call, Done, Page, Pull, Read, Replaced, Table, Write};
 use model::timeline::{Seq, TimelineId};
 use overlays::{Moment, Overlay};
 use std::collections::HashSet;
@@ -67,8 +67,6 @@ pub(crate) struct RecallAsked {
 /// A message is to be amended.
 #[derive(Debug)]
 pub struct AmendOrder {
-    /// The asker's own.
-    pub(crate) number: u64,
     pub(crate) route: Route,
     /// An operator does it, in the name of whoever said it.
     pub(crate) is_operator: bool,
@@ -128,19 +126,10 @@ async fn recall(mut flow: Flow, asked: RecallAsked) {
 
 async fn recall_message(flow: &mut Flow, asked: RecallAsked) -> Result<StoredMessage, ChatFault> {
     let route = route_of_recall(flow, &asked).await?;
-    let key = flow.key();
-    let (chat, _, fx) = flow.state();
     let RecallAsked { asker: Asker { is_operator, .. }, seq, reason, .. } = asked;
     let what = Amendment::Recall { reason, moderator: None };
-    let number = key.number();
-    let order = Box::new(AmendOrder { number, route, is_operator, seq, what });
-    let owner = chat.settings.shard_at(route.conversation);
-    if owner == chat.settings.shard {
-        chat.amend_here(owner, order, fx);
-    } else {
-        fx.peer_messages.push((owner, ChatWord::Amend(order)));
-    }
-    flow.stored(key).await
+    let order = Box::new(AmendOrder { route, is_operator, seq, what });
+    flow.store(route.conversation, PeerRequest::Amend(order)).await
 }
 
 async fn route_of_recall(flow: &mut Flow, asked: &RecallAsked) -> Result<Route, ChatFault> {
@@ -158,7 +147,7 @@ async fn route_of_recall(flow: &mut Flow, asked: &RecallAsked) -> Result<Route, 
         (Err(fault), _) => return Err(fault),
     };
     if !asker.is_operator && to != own {
-        flow.contacts(asker, RECALL_BYTES).await?;
+        flow.contacts((own, &asker.address), RECALL_BYTES).await?;
         let (chat, _, fx) = flow.state();
         chat.may_reach(asker.inbox, (with, to), fx)?;
     }
@@ -167,11 +156,10 @@ async fn route_of_recall(flow: &mut Flow, asked: &RecallAsked) -> Result<Route, 
 }
 
 /// A message of a conversation of this shard is amended, or quoted, for an asker on some shard.
-async fn amend(mut flow: Flow, from: ShardId, order: Box<AmendOrder>) {
-    let number = order.number;
+async fn amend(mut flow: Flow, to: ReplyTo, order: Box<AmendOrder>) {
     let result = amend_message(&mut flow, order).await;
     let (chat, _, fx) = flow.state();
-    chat.tell_stored(from, number, result, fx);
+    chat.tell_stored(to, result, fx);
 }
 
 async fn amend_message(
@@ -250,7 +238,8 @@ async fn store_amended(
     let mut receivers = Receivers::from(route.inboxes());
     if route.is_to_group() {
         flow.group(route.conversation, body.len()).await?;
-        groups::fan_out::turn_if_due(flow, route.conversation, &body).await;
+        let group = || envelope::decode(0, 0, &body).map(|message| message.to);
+        groups::fan_out::turn_if_due(flow, route.conversation, group).await;
         let (chat, _, _) = flow.state();
         receivers = chat.may_still_amend_in_group(&route, is_operator)?;
     }
@@ -258,8 +247,9 @@ async fn store_amended(
     let abroad = chat.groups.foreign(route.conversation);
     let audience = Audience { route, receivers, abroad };
     let replaces = becomes.as_ref().map(|overlay| replaced(route.conversation, overlay));
-    let (message, write) = chat.message_write(now, &route, (once, body), replaces);
-    let done = flow.append(&message, write).await?;
+    let said = (chat.next_id(now), once, body);
+    let (message, write) = chat.message_write(now, &route, said, replaces);
+    let done = flow.append(&message, Write::AppendWith(write)).await?;
     let (chat, now, fx) = flow.state();
     let [seq, place, ..] = done.seqs[..] else { return Err(ChatFault::StoreFailed) };
     if done.new
@@ -310,30 +300,28 @@ impl Chat {
     }
 
     /// Something is said, to be stored here, that amends a message.
-    pub(crate) fn amend_said(&mut self, from: ShardId, order: &SendOrder, fx: &mut Effects) {
-        let SendOrder { number, route, once, is_operator, body } = order;
+    pub(crate) fn amend_said(&mut self, to: ReplyTo, order: &SendOrder, fx: &mut Effects) {
+        let SendOrder { route, once, is_operator, body } = order;
         let said = envelope::decode(0, 0, body);
         let target = said.as_ref().and_then(|said| said.content.target());
         let (Some(said), Some(target)) = (said, target) else {
-            return self.tell_stored(from, *number, Err(ChatFault::Invalid), fx);
+            return self.reply(to, Err(ChatFault::Invalid), fx);
         };
         let what = Amendment::Said(Box::new(said), *once);
-        let (number, route, is_operator, seq) = (*number, *route, *is_operator, target.seq);
-        let order = Box::new(AmendOrder { number, route, is_operator, seq, what });
-        self.amend_here(from, order, fx);
+        let (route, is_operator, seq) = (*route, *is_operator, target.seq);
+        self.amend_here(to, Box::new(AmendOrder { route, is_operator, seq, what }), fx);
     }
 
     /// A message of a conversation of this shard is to be amended, if there is room.
-    pub(crate) fn amend_here(&mut self, from: ShardId, order: Box<AmendOrder>, fx: &mut Effects) {
-        let number = order.number;
+    pub(crate) fn amend_here(&mut self, to: ReplyTo, order: Box<AmendOrder>, fx: &mut Effects) {
         let ends = matches!(order.what, Amendment::Recall { .. });
         let fault = self.outbox.fault(self.settings.undistributed_max(), ends);
         let is_full = self.amendments.reading >= AMENDMENTS_MAX || !self.log.may_ask();
         if let Some(fault) = fault.or(is_full.then_some(ChatFault::Busy)) {
-            return self.tell_stored(from, number, Err(fault), fx);
+            return self.reply(to, Err(fault), fx);
         }
-        if !self.begin(|flow| amend(flow, from, order)) {
-            self.tell_stored(from, number, Err(ChatFault::Busy), fx);
+        if !self.begin(|flow| amend(flow, to, order)) {
+            self.reply(to, Err(ChatFault::Busy), fx);
         }
     }
 

@@ -11,17 +11,16 @@ use super::judge::Verdict;
 use super::overlays::Overlay;
 use super::{AmendOrder, Amendment};
 use crate::conversations::lists::excerpt_of;
-use crate::word::SendOrder;
+use crate::word::{ReplyTo, SendOrder};
 use crate::{Chat, Effects, envelope};
 use model::chat::{ChatFault, ChatMessage, Content, Quote, TargetMessage};
-use model::id::ShardId;
 
 impl Chat {
     /// Something is said, to be stored here, that may quote a message: that is looked at, and then
     /// it comes back. False: it quotes none.
     pub(crate) fn looks_at_quoted(
         &mut self,
-        from: ShardId,
+        to: ReplyTo,
         order: &SendOrder,
         fx: &mut Effects,
     ) -> bool {
@@ -29,10 +28,9 @@ impl Chat {
         let Some(seq) = said.content.quote.as_ref().map(|quote| quote.target.seq) else {
             return false;
         };
-        let SendOrder { number, route, once, is_operator, .. } = *order;
+        let SendOrder { route, once, is_operator, .. } = *order;
         let what = Amendment::Quotes(Box::new(said), once);
-        let order = Box::new(AmendOrder { number, route, is_operator, seq, what });
-        self.amend_here(from, order, fx);
+        self.amend_here(to, Box::new(AmendOrder { route, is_operator, seq, what }), fx);
         true
     }
 }

@@ -22,9 +22,11 @@ use crate::operators::rates::BESIDE_BYTES;
 use crate::people::reach::Reaching;
 use crate::reads::PartnerAsked;
 use crate::send::conversation_of;
+use crate::service::flow::Reply;
 use crate::sessions::{Asker, Requester};
 use crate::word::Cargo;
 use crate::{Chat, Effects};
+use base::flows::WaitKey;
 use base::time::Now;
 use model::account::{AccountAddress, AccountId, Addressee};
 use model::chat::{ChatDelivery, ChatFault, ConversationChange, InboxChange, InboxEvent};
@@ -65,8 +67,8 @@ pub(crate) enum Wish {
     Position(u64),
     /// How far its inbox has the groups that it follows.
     Follow,
-    /// How many groups it has made, for an order by its number.
-    Make(u64),
+    /// How many groups it has made, unless this is one, for the flow that waits with this key.
+    Made(WaitKey, TimelineId),
     /// Its settings of conversations, for bookmarks that were published, by their number.
     Bookmarks(u64),
     /// Nothing but that its inbox is added up.
@@ -224,9 +226,10 @@ impl Chat {
         let (of, change) = match (what, &wish) {
             (_, Wish::Push(number)) => return self.push_known(now, *number, true, fx),
             (_, Wish::Position(number)) => return self.position_known(inbox, *number, fx),
-            (_, Wish::Make(key)) => {
-                let made = self.groups_made(inbox, *key);
-                return self.made_known(now, *key, Ok(made), fx);
+            (_, Wish::Made(key, again)) => {
+                let made = self.groups_made(inbox, *again);
+                self.flows.reply(*key, Reply::GroupsMade(Ok(made)));
+                return;
             }
             (_, Wish::Follow) => return self.cursors_known(now, inbox, true),
             (_, Wish::Bookmarks(number)) => {
@@ -280,15 +283,11 @@ impl Chat {
         }
     }
 
-    /// How many groups an account has made, for an order that makes one.
-    fn groups_made(&self, inbox: TimelineId, key: u64) -> usize {
-        let home = self.settings.home;
-        let wanted = self.orders.at(key).map(|it| groups::conversation_of(home, it.group()));
-        let account = self.conversations.known.get(&inbox);
-        let knowledge = account.map(|account| &account.knowledge);
-        // One that is made again is counted by itself.
-        let is_made = knowledge.and_then(|it| it.row(wanted?)).is_some_and(Row::is_made);
-        knowledge.filter(|_| !is_made).map_or(0, Knowledge::made)
+    /// How many groups an account has made; none count where it has made this one already.
+    fn groups_made(&self, inbox: TimelineId, again: TimelineId) -> usize {
+        let knowledge = self.conversations.known.get(&inbox).map(|it| &it.knowledge);
+        let is_made = |it: &&Knowledge| it.row(again).is_some_and(Row::is_made);
+        knowledge.filter(|it| !is_made(it)).map_or(0, Knowledge::made)
     }
 
     /// A change is handed to the log; who else is to know it stands in the outbox.
@@ -403,7 +402,10 @@ impl Chat {
             Wish::Position(number) => return self.position_unknown(number, fault, fx),
             Wish::Follow => return self.cursors_known(now, inbox, false),
             Wish::Bookmarks(number) => return self.bookmarks_known(now, number, false, fx),
-            Wish::Make(key) => return self.made_known(now, key, Err(fault), fx),
+            Wish::Made(key, _) => {
+                self.flows.reply(key, Reply::GroupsMade(Err(fault)));
+                return;
+            }
             Wish::Sum => return,
             _ => {}
         }
@@ -414,9 +416,10 @@ impl Chat {
         match wish {
             Wish::Read(_) | Wish::Set(_) => self.change_fails(wait, fault, fx),
             Wish::Reread(asked) => self.nobody_to_read_with(asked, fault, fx),
-            Wish::Look | Wish::List(_) | Wish::Make(_) => self.read_fails(wait, fault, fx),
+            Wish::Look | Wish::List(_) => self.read_fails(wait, fault, fx),
             // Of these nobody waits.
-            Wish::Push(_) | Wish::Position(_) | Wish::Follow | Wish::Sum | Wish::Bookmarks(_) => {}
+            Wish::Push(_) | Wish::Position(_) | Wish::Made(..) => {}
+            Wish::Follow | Wish::Sum | Wish::Bookmarks(_) => {}
         }
     }
 

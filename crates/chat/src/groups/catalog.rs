@@ -12,6 +12,7 @@ use super::state::GroupState;
 use crate::envelope::time_of;
 use crate::groups::conversation_of;
 use crate::log::{Answered, PendingCall};
+use crate::service::flow::Flow;
 use crate::waits::Waits;
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
@@ -43,6 +44,16 @@ fn key_of(conversation: TimelineId) -> Box<[u8]> {
     RowHome::key_of(conversation, &[])
 }
 
+/// Looks for the row of a group, which has one from then on.
+async fn list_if_missing(mut flow: Flow, group: AccountAddress) {
+    let home = flow.state().0.settings.home;
+    let (table, key) = (Table::ChatGroups, key_of(conversation_of(home, &group)));
+    if let Ok(Done::Row(None)) = flow.log(Call::Read(Read::Row { table, key })).await {
+        let (chat, _, fx) = flow.state();
+        chat.is_listed(&group, fx);
+    }
+}
+
 impl Chat {
     /// A group is about to be made: it is in the list from then on.
     pub(super) fn is_listed(&mut self, group: &AccountAddress, fx: &mut Effects) {
@@ -52,22 +63,9 @@ impl Chat {
     }
 
     /// A group was read into memory: one of before rows is in the list from now on.
-    pub(super) fn is_looked_up(&mut self, group: AccountAddress, fx: &mut Effects) {
-        let key = key_of(conversation_of(self.settings.home, &group));
-        let read = Read::Row { table: Table::ChatGroups, key };
-        self.log.ask(PendingCall::GroupRow(Box::new(group)), Call::Read(read), fx);
-    }
-
-    /// The row of a group was looked up.
-    pub(crate) fn group_row_read(
-        &mut self,
-        group: &AccountAddress,
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        if let Ok(Done::Row(None)) = result {
-            self.is_listed(group, fx);
-        }
+    pub(super) fn is_looked_up(&mut self, group: AccountAddress) {
+        // With too many flows it is when it is read again.
+        self.begin(|flow| list_if_missing(flow, group));
     }
 
     /// It is gone.

@@ -18,7 +18,6 @@ use crate::envelope::{self, Sender};
 use crate::label::Route;
 use crate::outbox::receivers::{Audience, Readers, Receivers};
 use crate::service::flow::Flow;
-use crate::word::StoreOrder;
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::AccountAddress;
@@ -140,24 +139,19 @@ struct Turning {
     last_id: u64,
 }
 
-/// Before a flow says something in a group that it has entered, that turns if it has become large,
-/// or small.
-pub(crate) async fn turn_if_due(flow: &mut Flow, conversation: TimelineId, body: &[u8]) {
+/// Before a flow says something in a group that it has entered, or changes it, that turns if it has
+/// become large, or small; `group` says which it is.
+pub(crate) async fn turn_if_due(
+    flow: &mut Flow,
+    conversation: TimelineId,
+    group: impl FnOnce() -> Option<AccountAddress>,
+) {
     let (chat, _, _) = flow.state();
-    let group = || envelope::decode(0, 0, body).map(|message| message.to);
     let Some(turning) = chat.begins_to_turn(conversation, group) else { return };
     // Few messages wait for a turn: the others do not carry its memory.
     Box::pin(turn(flow, turning)).await;
     let (chat, now, fx) = flow.state();
     chat.group_entered_again(now, conversation, fx);
-}
-
-/// The same before a change of a group, or a message about another one.
-async fn turn_alone(mut flow: Flow, turning: Turning) {
-    let conversation = turning.route.conversation;
-    turn(&mut flow, turning).await;
-    let (chat, now, fx) = flow.state();
-    chat.change_is_over(now, conversation, fx);
 }
 
 /// A group turns: a message of it says so.
@@ -182,17 +176,6 @@ async fn turn(flow: &mut Flow, turning: Turning) {
 }
 
 impl Chat {
-    /// Before this is said in a group that turns, if it has become large, or small. True: that is
-    /// under way.
-    pub(super) fn turns_before(&mut self, order: &StoreOrder) -> bool {
-        let group = || match &order.change {
-            Some(asked) => Some(asked.group.clone()),
-            None => envelope::decode(0, 0, &order.body).map(|message| message.to),
-        };
-        let turning = self.begins_to_turn(order.route.conversation, group);
-        turning.is_some_and(|turning| self.begin(|flow| turn_alone(flow, turning)))
-    }
-
     /// Whether a group is to turn. Until it has nothing else is said there.
     fn begins_to_turn(
         &mut self,

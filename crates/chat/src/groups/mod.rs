@@ -14,6 +14,7 @@
 pub(crate) mod adding;
 pub(crate) mod asides;
 pub(crate) mod catalog;
+pub(crate) mod changes;
 pub(crate) mod chatrooms;
 pub(crate) mod fan_out;
 pub(crate) mod follows;
@@ -28,29 +29,27 @@ pub(crate) mod temporary;
 use crate::accounts::fault_of;
 use crate::amendments::AmendOrder;
 use crate::conversations::receipts::readers::ReadersSought;
-use crate::envelope::{self, Sender};
+use crate::envelope;
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
-use crate::operators::moving::Arriving;
 use crate::outbox::receivers::Receivers;
 use crate::service::flow::{Door, Reply};
 use crate::sessions::transients::TransientSaid;
-use crate::word::{Range, StoreOrder, StoredMessage};
+use crate::word::Range;
 use crate::{Chat, Effects};
-use asides::{Declining, VoiceAsked, VoicePace};
+use asides::{VoiceAsked, VoicePace};
 use base::flows::WaitKey;
 use base::hash::HashKey;
 use base::time::Now;
 use members::MembersAsked;
 use model::account::AccountAddress;
-use model::chat::{ChatFault, GroupChange, GroupVerb, NewMessage};
+use model::chat::{ChatFault, GroupChange};
 use model::counters::ChatCounter;
 use model::id::ShardId;
-use model::ports::log::{Call, Done, PAGE_MESSAGES_MAX, Pull, Read, Write};
+use model::ports::log::{Call, Done, PAGE_MESSAGES_MAX, Pull, Read};
 use model::timeline::{Seq, Space, TimelineId};
-use orders::ChangeAsked;
 use shows::ShowSaid;
-use state::{Abroad, GroupState, Most, Verdict};
+use state::{Abroad, GroupState};
 use std::collections::{HashMap, VecDeque};
 
 /// What may wait for one group. One more is answered as busy.
@@ -63,7 +62,6 @@ const RECALL_BYTES_MAX: usize = 256 * 1024;
 pub(crate) enum GroupTask {
     /// A flow looks at the group, or says something there.
     Flow(WaitKey),
-    Store(ShardId, StoreOrder),
     Read {
         from: ShardId,
         number: u64,
@@ -83,8 +81,6 @@ pub(crate) enum GroupTask {
     Voice(VoiceAsked),
     /// Who is there, of a temporary one? The question's number.
     Attendance(u64),
-    /// Nobody is, by the question with this number.
-    End(u64),
 }
 
 /// A group that is spoken to.
@@ -94,8 +90,6 @@ struct Group {
     /// What stands still.
     step: Step,
     line: VecDeque<GroupTask>,
-    /// Whoever had invited the one who goes by the change that is with the log.
-    declining: Option<Declining>,
     voices: VoicePace,
 }
 
@@ -107,7 +101,7 @@ enum Step {
     Ready,
     /// A flow looks at it.
     Entered,
-    /// A change is with the log.
+    /// A change is with the log, or something that moves in.
     Changing,
 }
 
@@ -160,9 +154,6 @@ impl Chat {
             self.forget_idle_groups();
         }
         let group = self.groups.known.entry(conversation).or_default();
-        if let GroupTask::Store(_, order) = &task {
-            self.outbox.takes(order.weight());
-        }
         group.line.push_back(task);
         if is_new {
             self.groups.members += BESIDE_MEMBERS;
@@ -228,7 +219,7 @@ impl Chat {
                 self.is_public_as_known(conversation, address.as_ref(), fx);
                 self.is_temporary_as_known(now, conversation, address.as_ref(), fx);
                 if let Some(address) = address.filter(|_| after > 0) {
-                    self.is_looked_up(address, fx);
+                    self.is_looked_up(address);
                 }
                 self.advance_group(now, conversation, fx);
             }
@@ -247,9 +238,6 @@ impl Chat {
         let Some(group) = self.groups.known.remove(&conversation) else { return };
         self.groups.members -= group.state.known() + BESIDE_MEMBERS;
         for task in group.line {
-            if let GroupTask::Store(_, order) = &task {
-                self.outbox.gives(order.weight());
-            }
             self.refuse_task((now, conversation), task, fault, fx);
         }
     }
@@ -264,9 +252,6 @@ impl Chat {
         match task {
             GroupTask::Flow(key) => {
                 self.flows.reply(key, Reply::Entered(Err(fault)));
-            }
-            GroupTask::Store(from, order) => {
-                self.tell_stored(from, order.number, Err(fault), fx);
             }
             GroupTask::Read { from, number, .. } => {
                 self.tell_fetched(now, (from, number), Err(fault), fx);
@@ -284,7 +269,7 @@ impl Chat {
                 fx.counters.count(ChatCounter::TransientsDropped);
             }
             // It is asked again after a time.
-            GroupTask::Attendance(_) | GroupTask::End(_) => {}
+            GroupTask::Attendance(_) => {}
         }
     }
 
@@ -298,17 +283,6 @@ impl Chat {
                 GroupTask::Flow(key) => {
                     group.step = Step::Entered;
                     self.flows.reply(key, Reply::Entered(Ok(())));
-                }
-                GroupTask::Store(from, order) => {
-                    // What moves in reaches nobody by the way that a group has now.
-                    if order.moved.is_none()
-                        && self.turns_before(&order)
-                        && let Some(group) = self.groups.known.get_mut(&conversation)
-                    {
-                        return group.line.push_front(GroupTask::Store(from, order));
-                    }
-                    self.outbox.gives(order.weight());
-                    self.group_store(now, from, order, fx);
                 }
                 GroupTask::Read { from, number, ranges, reader } => {
                     match group.state.member(reader).map(|it| it.since) {
@@ -347,7 +321,6 @@ impl Chat {
                 GroupTask::Show(said) => self.shows_in_group(conversation, *said, fx),
                 GroupTask::Voice(asked) => self.voice_in_group(now, conversation, asked, fx),
                 GroupTask::Attendance(it) => self.ask_attendance(now, (conversation, it), fx),
-                GroupTask::End(it) => self.end_temporary(now, (conversation, it), fx),
             }
         }
     }
@@ -415,119 +388,6 @@ impl Chat {
         }
     }
 
-    /// Something moves into a group, or changes it: it is stored if it may be.
-    fn group_store(&mut self, now: Now, from: ShardId, mut order: StoreOrder, fx: &mut Effects) {
-        let conversation = order.route.conversation;
-        let has_room = self.has_room_for(order.change.as_deref());
-        let Some(group) = self.groups.known.get_mut(&conversation) else { return };
-        let by = order.route.from;
-        let judged = match &order.change {
-            None => group.state.is_there().map(|()| None),
-            // What moves in again is so already.
-            Some(asked) if order.moved.is_some() && group.state.is_described(&asked.wish) => {
-                Err(ChatFault::Unchanged)
-            }
-            Some(asked) => {
-                let limits = &self.settings.limits.chat;
-                let [members, banned] =
-                    [limits.group_members_max, limits.group_banned_max].map(|it| it as usize);
-                let most = Most { members, banned };
-                let by = (by, order.is_operator);
-                let judged = group.state.judge(self.settings.home, by, asked, most);
-                judged.and_then(|it| has_room.map(|()| Some(it)))
-            }
-        };
-        let change = match judged {
-            Ok(Some(Verdict::Made(id, seq))) => {
-                let stored = StoredMessage { id, seq, again: true };
-                return self.tell_stored(from, order.number, Ok(stored), fx);
-            }
-            Ok(Some(Verdict::Change(change))) => Some(change),
-            Ok(None) => None,
-            Err(fault) => return self.tell_stored(from, order.number, Err(fault), fx),
-        };
-        let settings = &self.settings;
-        let receivers = group.state.receivers(|inbox| settings.shard_at(inbox));
-        let made = order.change.as_ref().map(|asked| asked.group.clone());
-        let is_own = order.moved.is_none() && !order.is_operator;
-        let asked = order.change.as_ref().filter(|_| is_own);
-        let declining = asked.and_then(|asked| group.state.declining(by, asked));
-        if let (Some(change), Some(asked)) = (&change, order.change.take()) {
-            group.state.is_channel |= asked.group.is_channel();
-            order.body = body_of(*asked, change);
-        }
-        let mut row = None;
-        if let (Some(change), Some(address)) = (&change, &made) {
-            (group.step, group.declining) = (Step::Changing, declining);
-            row = self.change_begins(now, conversation, (address, change), fx);
-        }
-        if let Some(row) = row {
-            let change = Arriving { from, order, change, receivers };
-            return self.log.ask(PendingCall::BeforeChange(Box::new(change)), Call::Write(row), fx);
-        }
-        self.goes_into_group(now, from, order, (change, receivers), fx);
-    }
-
-    /// A group is about to be changed: the row that is to be stored before, if there is one.
-    fn change_begins(
-        &mut self,
-        now: Now,
-        conversation: TimelineId,
-        of: (&AccountAddress, &GroupChange),
-        fx: &mut Effects,
-    ) -> Option<Write> {
-        match of.1.verb {
-            GroupVerb::Create => self.is_listed(of.0, fx),
-            // Whoever joins is about to be there.
-            GroupVerb::Join => self.temporaries.interrupt(now, conversation),
-            _ => {}
-        }
-        let public = self.public_changes(conversation, of);
-        public.or_else(|| self.temporary_changes(now, conversation, of))
-    }
-
-    /// Whether there may be one more group of this shard that is as a change makes it.
-    fn has_room_for(&self, change: Option<&ChangeAsked>) -> Result<(), ChatFault> {
-        match change.map(|asked| asked.wish.verb) {
-            Some(GroupVerb::Reveal) => self.may_reveal(),
-            Some(GroupVerb::Unpersist) => self.may_unpersist(),
-            _ => Ok(()),
-        }
-    }
-
-    /// The log has stored the row of a group that is about to be changed, or not: then it is not.
-    pub(crate) fn row_stored(
-        &mut self,
-        now: Now,
-        Arriving { from, order, change, receivers }: Arriving,
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        let (conversation, number) = (order.route.conversation, order.number);
-        match result {
-            Ok(_) => self.goes_into_group(now, from, order, (change, receivers), fx),
-            Err(error) => {
-                self.tell_stored(from, number, Err(fault_of(error)), fx);
-                self.change_is_over(now, conversation, fx);
-            }
-        }
-    }
-
-    /// What a group may hear, or what changes it, is stored.
-    fn goes_into_group(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        order: StoreOrder,
-        of: (Option<GroupChange>, Receivers),
-        fx: &mut Effects,
-    ) {
-        match order.moved {
-            Some(_) => self.moves_into_group(from, order, of, fx),
-            None => self.append(now, from, order, of, fx),
-        }
-    }
-
     /// Whoever asks, if it may call back what this one has said in a group of this shard, by a
     /// message with this number.
     pub(crate) fn moderator(
@@ -555,81 +415,28 @@ impl Chat {
         self.groups.known.get(&conversation).is_some_and(|group| group.state.is_quiet(change))
     }
 
-    /// The log has stored a change of a group; those whom it concerns.
-    pub(crate) fn group_changed(
-        &mut self,
-        conversation: TimelineId,
-        (id, change): (u64, &GroupChange),
-        fx: &mut Effects,
-    ) -> Receivers {
-        let Some(group) = self.groups.known.get_mut(&conversation) else {
-            return Receivers::nobody();
-        };
-        fx.counters.count(ChatCounter::GroupChanges);
-        let (before, declining) = (group.state.known(), group.declining.take());
-        let home = self.settings.home;
-        let concerned = group.state.apply(home, id, change);
-        let settings = &self.settings;
-        let concerned = group.state.receivers_of(concerned, |inbox| settings.shard_at(inbox));
-        self.groups.members = self.groups.members + group.state.known() - before;
-        self.shows.is_changed(home, conversation, change);
-        if let Some((inviter, aside)) = declining {
-            self.tell_aside(vec![inviter], aside, fx);
-        }
-        if change.verb == GroupVerb::Dissolve {
-            self.is_listed_no_more(conversation, fx);
-        }
-        concerned
+    /// Something moves into a group that a flow has entered: until it is stored nobody else is let
+    /// in, so that numbers rise.
+    pub(crate) fn hold_group(&mut self, conversation: TimelineId) -> Result<(), ChatFault> {
+        let group = self.groups.known.get_mut(&conversation).ok_or(ChatFault::StoreFailed)?;
+        group.state.is_there()?;
+        group.step = Step::Changing;
+        Ok(())
     }
 
-    /// Something moves into a group: until it is stored all else waits, so that numbers rise. What
-    /// was said is for its sender alone, who has it as all that it said.
-    fn moves_into_group(
-        &mut self,
-        from: ShardId,
-        order: StoreOrder,
-        (change, receivers): (Option<GroupChange>, Receivers),
-        fx: &mut Effects,
-    ) {
-        if let Some(group) = self.groups.known.get_mut(&order.route.conversation) {
-            group.step = Step::Changing;
-        }
-        let receivers = match (&change, order.route.from.space()) {
-            (Some(_), _) => receivers,
-            (None, Space::Inbox) => order.route.inboxes().into(),
-            (None, _) => Receivers::nobody(),
-        };
-        self.looks_at_last(Arriving { from, order, change, receivers }, fx);
-    }
-
-    /// The log has done, or refused, what changes a group: the next may be done.
-    pub(crate) fn change_is_over(&mut self, now: Now, conversation: TimelineId, fx: &mut Effects) {
-        self.change_settles(now, (conversation, Step::Ready), fx);
-        self.advance_group(now, conversation, fx);
-    }
-
-    /// A group has turned for a flow, which goes on with what it has to say there.
+    /// What kept others from a group is over for the flow that has entered it, and goes on there.
     pub(crate) fn group_entered_again(
         &mut self,
         now: Now,
         conversation: TimelineId,
         fx: &mut Effects,
     ) {
-        self.change_settles(now, (conversation, Step::Entered), fx);
-        self.doors.push(Door::Group(conversation));
-    }
-
-    fn change_settles(
-        &mut self,
-        now: Now,
-        (conversation, step): (TimelineId, Step),
-        fx: &mut Effects,
-    ) {
         if let Some(group) = self.groups.known.get_mut(&conversation) {
-            (group.step, group.declining) = (step, None);
+            group.step = Step::Entered;
         }
         self.is_public_as_known(conversation, None, fx);
         self.is_temporary_as_known(now, conversation, None, fx);
+        self.doors.push(Door::Group(conversation));
     }
 }
 
@@ -638,14 +445,6 @@ pub(crate) fn recall(home: HashKey, conversation: TimelineId, from: Seq) -> Pull
     let timeline = changes_of(home, conversation);
     let (count_max, bytes_max) = (PAGE_MESSAGES_MAX, RECALL_BYTES_MAX);
     Pull { timeline, from, backwards: false, count_max, bytes_max }
-}
-
-/// The body of the message that tells of a change.
-fn body_of(asked: ChangeAsked, change: &GroupChange) -> Box<[u8]> {
-    let ChangeAsked { group, address, device, client_id, .. } = asked;
-    let sender = Sender { address: &address, device: &device };
-    let to = group.clone().into();
-    envelope::encode(sender, &group, &NewMessage { to, client_id, content: change.content() })
 }
 
 impl Route {

@@ -1,136 +1,198 @@
-//! Orders: a device wants a group made or changed. Those whom it names as members are found first.
+//! Orders: a device wants a group made or changed, or a room of another server comes over as one.
 //!
+//! ```text
+//! order ─► of a new group: in pace? how many has it made? ─► those who are named: found, added?
+//!   answered ◄── who wants to be asked is invited ◄── the group's home changes it ◄──┘
+//! ```
 //! Invariant: an order is answered once, by the place of the message that tells of the change, or
 //! by why there is none.
 
 use crate::accounts::Waiter;
 use crate::envelope::{client_id_of, time_of};
+use crate::groups::adding::AddingAsked;
+use crate::groups::changes::{Anew, ChangeOrder, Moved};
 use crate::groups::conversation_of;
-use crate::groups::state::Wish;
+use crate::groups::state::{Named, Wish};
 use crate::label::Route;
-use crate::service::flow::Flow;
+use crate::send::{SendError, counter_of, too_fast};
+use crate::service::flow::{Flow, stored};
 use crate::sessions::{Asker, Requester};
-use crate::waits::Waits;
-use crate::word::{Moved, StoreOrder, StoredMessage};
+use crate::word::{PeerReply, PeerRequest, StoredMessage};
 use crate::{Chat, Effects};
 use base::flows::WaitKey;
-use base::time::{Instant, Now, earliest};
-use model::account::{AccountAddress, AccountId};
+use model::account::{AccountAddress, AccountId, Addressee};
 use model::chat::{
     ChatDelivery, ChatFault, ClientMessageId, GROUP_NAMED_MAX, GroupChanged, GroupOrder, GroupVerb,
 };
-use model::id::{ConnRef, SessionRef};
+use model::counters::ChatCounter;
+use model::id::{ConnRef, SessionRef, ShardId};
 use model::pressure::Pressure;
+use std::collections::BTreeMap;
 
-/// Orders that may wait for accounts, a shard. One more is answered as busy.
+/// Orders that may be under way, a shard. One more is answered as busy.
 const ORDERS_MAX: usize = 4_096;
 
-/// A change that is wanted of a group, as its home hears of it.
-#[derive(Debug)]
-pub struct ChangeAsked {
-    pub(crate) address: AccountAddress,
-    pub(crate) device: Box<str>,
-    pub(crate) client_id: ClientMessageId,
-    pub(crate) group: AccountAddress,
-    pub(crate) wish: Wish,
-    /// What it makes where a group was that is dissolved.
-    pub(crate) anew: Anew,
+/// Memory of an order that waits for an account, bytes, roughly.
+const NAMED_BYTES: usize = 256;
+
+/// A device wants a group made or changed: it is, and the device is told where that stands.
+async fn order(mut flow: Flow, wait: Requester, asker: Asker, of: (GroupOrder, Option<Moved>)) {
+    flow.state().0.orders += 1;
+    let result = carry_out(&mut flow, &asker, of).await;
+    let (chat, _, fx) = flow.state();
+    chat.orders -= 1;
+    match result {
+        Ok((group, stored)) => chat.answer_change(wait, group, stored, fx),
+        Err(SendError::Fault(fault)) => chat.answer_send(wait, Err(fault), fx),
+        Err(SendError::Rejected(rejected)) => chat.reject_send(wait, rejected, fx),
+    }
 }
 
-/// What an order to make a group is where there was one that is dissolved.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Anew {
-    /// The address follows from it: it is the order that made the group, given again.
-    Again,
-    /// Somebody chose the name, which is free again.
-    May,
-    /// The name is taken for good: of a channel, all of which whoever subscribes reads, and for
-    /// what moves in, which is brought as often as anybody likes.
-    MayNot,
-}
-
-/// An order whose members are being found.
-pub(crate) struct Ordering {
-    wait: Requester,
-    asker: Asker,
-    client_id: ClientMessageId,
-    group: AccountAddress,
-    wish: Wish,
-    /// Members that are not found, or of whom it is not known whether they are added.
-    left: usize,
-    /// Those of them who are not added, but invited.
-    invited: Vec<AccountAddress>,
-    moved: Option<Moved>,
-}
-
-pub(crate) type Orders = Waits<Ordering>;
-
-/// A change of a group that its home is asked for.
-struct Change {
-    client_id: ClientMessageId,
-    wish: Wish,
-    moved: Option<Moved>,
-}
-
-/// An order whose members are found.
-struct Ordered {
-    asker: Asker,
-    group: AccountAddress,
-    first: Change,
-    /// Those who are invited when that is done, by the same order.
-    then: Option<Change>,
-    /// It makes a group, and has taken of its asker's rate of that.
-    makes: bool,
-}
-
-/// Asks the home of a group for a change and for the invitations that follow it, and answers the
-/// device that waits.
-async fn change_group(mut flow: Flow, wait: Requester, ordered: Ordered) {
-    let Ordered { asker, group, first, then, makes } = ordered;
-    let key = flow.key();
-    let (chat, now, fx) = flow.state();
-    chat.hands_order(now, key, (&asker, &group), first, fx);
-    let answer = flow.stored_in_time(key).await;
+async fn carry_out(
+    flow: &mut Flow,
+    asker: &Asker,
+    (order, moved): (GroupOrder, Option<Moved>),
+) -> Result<(AccountAddress, StoredMessage), SendError> {
+    let (chat, _, _) = flow.state();
+    chat.may_order(&order)?;
+    let group = chat.group_of(asker, &order).ok_or(ChatFault::Invalid)?;
+    let conversation = conversation_of(chat.settings.home, &group);
+    let GroupOrder { verb, title, members, client_id, .. } = order;
+    let is_own = !asker.is_operator && moved.is_none();
+    let makes = is_own && verb == GroupVerb::Create;
+    if makes {
+        may_make(flow, asker, &group).await?;
+    }
+    let mut wish = Wish { verb, title, members: named(asker, verb, &members) };
+    if verb.names_accounts() {
+        find_members(flow, &mut wish).await?;
+    }
+    let mut invited = Vec::new();
+    if is_own && matches!(verb, GroupVerb::Create | GroupVerb::Add | GroupVerb::Invite) {
+        invited = take_invited(flow, asker, &group, &mut wish).await?;
+    }
+    if !invited.is_empty() && verb == GroupVerb::Add && wish.members.is_empty() {
+        (wish.verb, wish.members) = (GroupVerb::Invite, std::mem::take(&mut invited));
+    }
+    // What is said with it is the title of what is made.
+    let reason = if verb.has_title() { Box::default() } else { wish.title.clone() };
+    let change = flow.state().0.change_order(asker, &group, (client_id, wish, moved));
+    let answer = flow.ask(conversation, PeerRequest::Change(change)).await.map(stored);
     // What was there already costs nothing.
-    if makes && answer.is_some_and(|it| !matches!(it, Ok(StoredMessage { again: false, .. }))) {
+    let is_new = |it: Result<StoredMessage, ChatFault>| it.is_ok_and(|it| !it.again);
+    if makes && answer.is_some_and(|it| !is_new(it)) {
         flow.state().0.making_rates.give(asker.inbox, 1);
     }
-    let mut result = answer.unwrap_or(Err(ChatFault::Busy));
-    if let Some(then) = then.filter(|_| is_done(&result)) {
-        let key = flow.key();
-        let (chat, now, fx) = flow.state();
-        chat.hands_order(now, key, (&asker, &group), then, fx);
-        let invited = flow.stored(key).await;
-        if !is_done(&invited) {
-            result = invited;
+    let changed = answer.unwrap_or(Err(ChatFault::Busy));
+    if !invited.is_empty() && is_done(changed) {
+        let wish = Wish { verb: GroupVerb::Invite, title: reason, members: invited };
+        let (chat, _, _) = flow.state();
+        let client_id = client_id_of(chat.settings.home, &[b"invites", &client_id.0]);
+        let change = chat.change_order(asker, &group, (client_id, wish, None));
+        let invited = flow.store(conversation, PeerRequest::Change(change)).await;
+        if !is_done(invited) {
+            return Ok((group, invited?));
         }
     }
-    let (chat, _, fx) = flow.state();
-    chat.answer_change(wait, group, result, fx);
+    Ok((group, changed?))
 }
 
 /// Whether a group is as an order wants it.
-fn is_done(result: &Result<StoredMessage, ChatFault>) -> bool {
+fn is_done(result: Result<StoredMessage, ChatFault>) -> bool {
     matches!(result, Ok(_) | Err(ChatFault::Unchanged))
 }
 
-impl Ordering {
-    /// Which group is to be made, or changed.
-    pub(crate) fn group(&self) -> &AccountAddress {
-        &self.group
+/// Whether somebody may make a group: in its pace, and not too many.
+async fn may_make(flow: &mut Flow, asker: &Asker, group: &AccountAddress) -> Result<(), SendError> {
+    let (chat, now, fx) = flow.state();
+    if let Err(retry_after_ms) = chat.making_rates.take(now, asker.inbox, 1) {
+        fx.counters.count(ChatCounter::RateLimited);
+        return Err(too_fast(retry_after_ms).into());
     }
+    let most = chat.settings.limits.chat.groups_an_account_max as usize;
+    let again = conversation_of(chat.settings.home, group);
+    match flow.groups_made(asker.inbox, again).await? {
+        made if made >= most => Err(ChatFault::GroupsFull.into()),
+        _ => Ok(()),
+    }
+}
 
-    /// Who orders.
-    pub(super) fn asker(&self) -> &AccountAddress {
-        &self.asker.address
+/// Finds those who are named: all at once, so that each is waited for no longer than the last.
+async fn find_members(flow: &mut Flow, wish: &mut Wish) -> Result<(), ChatFault> {
+    let (chat, now, fx) = flow.state();
+    for (one, _) in &wish.members {
+        chat.find_account(now, one, None, Waiter::Flow(WaitKey::NONE, 0), fx);
     }
+    for (one, id) in &mut wish.members {
+        let found = flow.account(one, NAMED_BYTES).await?;
+        // What a foreign account makes is at home with its own server.
+        if wish.verb == GroupVerb::Create && found == AccountId::FOREIGN {
+            return Err(ChatFault::UnknownAccount);
+        }
+        *id = Some(found);
+    }
+    Ok(())
+}
+
+/// Asks the homes of those who are named whether they are added; who is not is taken out, to be
+/// invited.
+async fn take_invited(
+    flow: &mut Flow,
+    asker: &Asker,
+    group: &AccountAddress,
+    wish: &mut Wish,
+) -> Result<Vec<Named>, ChatFault> {
+    let (chat, _, _) = flow.state();
+    let mut homes = BTreeMap::<ShardId, Vec<_>>::new();
+    for (one, id) in &wish.members {
+        // Nobody asks itself, and of other servers nobody is asked.
+        if let Some(id) = id.filter(|id| *id != AccountId::FOREIGN && *one != asker.address) {
+            let inbox = one.inbox(chat.settings.home, id);
+            homes.entry(chat.settings.shard_at(inbox)).or_default().push((one.clone(), inbox));
+        }
+    }
+    let mut left = Vec::new();
+    for accounts in homes.into_values() {
+        let (inbox, by) = (accounts[0].1, asker.address.clone());
+        let asked = Box::new(AddingAsked { accounts, by });
+        match flow.ask(inbox, PeerRequest::Adding(asked)).await {
+            Some(Ok(PeerReply::NotAdded(some))) => left.extend(some),
+            Some(Err(fault)) => return Err(fault),
+            _ => return Err(ChatFault::Busy),
+        }
+    }
+    // Whoever is invited is told of the one who invites it.
+    if left.is_empty() || wish.verb == GroupVerb::Invite {
+        return Ok(Vec::new());
+    }
+    if group.is_channel() {
+        return Err(ChatFault::InvitationNeeded);
+    }
+    let all = std::mem::take(&mut wish.members).into_iter();
+    let (invited, added) = all.partition(|(one, _)| left.contains(one));
+    wish.members = added;
+    Ok(invited)
+}
+
+/// Those whom an order names, each once: whoever makes a group, or joins one, first.
+fn named(asker: &Asker, verb: GroupVerb, members: &[Addressee]) -> Vec<Named> {
+    let mut named: Vec<Named> = Vec::new();
+    if matches!(verb, GroupVerb::Create | GroupVerb::Join) {
+        named.push((asker.address.clone(), None));
+    }
+    let members = if verb == GroupVerb::Join { &[][..] } else { members };
+    for one in members.iter().map(|one| one.within(asker.address.domain())) {
+        if named.iter().all(|(other, _)| *other != one) {
+            named.push((one, None));
+        }
+    }
+    named
 }
 
 impl Chat {
     /// A device wants to make a group, or change one.
     pub(crate) fn group_order(
         &mut self,
-        now: Now,
         from: ConnRef,
         (session, number): (SessionRef, u32),
         order: GroupOrder,
@@ -138,76 +200,31 @@ impl Chat {
     ) {
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
-        self.orders_group(now, (wait, asker), (order, None), fx);
+        self.orders_group((wait, asker), (order, None), fx);
     }
 
     /// The same, of a group that may be moving in.
     pub(crate) fn orders_group(
         &mut self,
-        now: Now,
         (wait, asker): (Requester, Asker),
-        (order, moved): (GroupOrder, Option<Moved>),
+        of: (GroupOrder, Option<Moved>),
         fx: &mut Effects,
     ) {
-        let group = self
-            .may_not_order(&order)
-            .map_or_else(|| self.group_of(&asker, &order).ok_or(ChatFault::Invalid), Err);
-        let group = match group {
-            Ok(group) => group,
-            Err(fault) => return self.answer_send(wait, Err(fault), fx),
-        };
-        let GroupOrder { verb, title, members, client_id, .. } = order;
-        let mut named: Vec<AccountAddress> = Vec::new();
-        if matches!(verb, GroupVerb::Create | GroupVerb::Join) {
-            named.push(asker.address.clone());
-        }
-        let members = if verb == GroupVerb::Join { &[][..] } else { &members[..] };
-        for one in members.iter().map(|one| one.within(asker.address.domain())) {
-            if !named.contains(&one) {
-                named.push(one);
-            }
-        }
-        let members: Vec<_> = named.into_iter().map(|one| (one, None)).collect();
-        let left = if verb.names_accounts() { members.len() } else { 0 };
-        let makes = verb == GroupVerb::Create && !asker.is_operator && moved.is_none();
-        let (inbox, wish, invited) = (asker.inbox, Wish { verb, title, members }, Vec::new());
-        let ordering = Ordering { wait, asker, client_id, group, wish, left, invited, moved };
-        let key = self.orders.put(ordering);
-        match makes {
-            true => self.may_make(now, (inbox, wait), key, fx),
-            false => self.finds_members(now, key, fx),
+        if !self.begin(|flow| order(flow, wait, asker, of)) {
+            self.answer_send(wait, Err(ChatFault::Busy), fx);
         }
     }
 
-    /// Those whom an order names are found.
-    pub(crate) fn finds_members(&mut self, now: Now, key: u64, fx: &mut Effects) {
-        let Some(ordering) = self.orders.at(key) else { return };
-        if ordering.left == 0 {
-            return self.order_change(key, fx);
-        }
-        let all: Vec<_> = ordering.wish.members.iter().map(|(one, _)| one.clone()).collect();
-        for one in all {
-            self.find_account(now, &one, None, Waiter::Group(key), fx);
-        }
-    }
-
-    /// An order is not carried out.
-    pub(crate) fn refuse_order(&mut self, key: u64, fault: ChatFault, fx: &mut Effects) {
-        if let Some(ordering) = self.orders.take(key) {
-            self.answer_send(ordering.wait, Err(fault), fx);
-        }
-    }
-
-    fn may_not_order(&self, order: &GroupOrder) -> Option<ChatFault> {
-        let is_busy = self.pressure >= Pressure::Stores || self.orders.len() >= ORDERS_MAX;
+    fn may_order(&self, order: &GroupOrder) -> Result<(), ChatFault> {
         let is_long = order.title.len() > order.verb.text_bytes_max();
         if is_long || order.members.len() > GROUP_NAMED_MAX {
-            return Some(ChatFault::TooLarge);
+            return Err(ChatFault::TooLarge);
         }
         if order.verb.names_members() && order.members.is_empty() {
-            return Some(ChatFault::Invalid);
+            return Err(ChatFault::Invalid);
         }
-        is_busy.then_some(ChatFault::Busy)
+        let is_busy = self.pressure >= Pressure::Stores || self.orders > ORDERS_MAX;
+        if is_busy { Err(ChatFault::Busy) } else { Ok(()) }
     }
 
     /// The group that an order is about.
@@ -247,147 +264,45 @@ impl Chat {
         AccountAddress::of_group(number, asker.address.domain())
     }
 
-    /// Somebody whom an order names is found, or why not.
-    pub(crate) fn member_found(
-        &mut self,
-        now: Now,
-        key: u64,
-        (address, id): (&AccountAddress, Result<AccountId, ChatFault>),
-        fx: &mut Effects,
-    ) {
-        let Some(ordering) = self.orders.at_mut(key) else { return };
-        // What a foreign account makes is at home with its own server.
-        let is_making = ordering.wish.verb == GroupVerb::Create;
-        let may_be = |id: &AccountId| !is_making || *id != AccountId::FOREIGN;
-        let id = match id.and_then(|id| Some(id).filter(may_be).ok_or(ChatFault::UnknownAccount)) {
-            Ok(id) => id,
-            Err(fault) => return self.refuse_order(key, fault, fx),
-        };
-        let named = ordering.wish.members.iter_mut().find(|(named, _)| named == address);
-        let Some((_, found)) = named.filter(|(_, found)| found.is_none()) else { return };
-        *found = Some(id);
-        let Asker { is_operator, address: by, .. } = &ordering.asker;
-        let makes_member =
-            matches!(ordering.wish.verb, GroupVerb::Create | GroupVerb::Add | GroupVerb::Invite);
-        // Nobody asks itself; of other servers nobody is asked, and operators ask nobody.
-        let is_asked = makes_member
-            && !is_operator
-            && ordering.moved.is_none()
-            && by != address
-            && id != AccountId::FOREIGN;
-        match is_asked {
-            true => self.ask_adding(now, key, (address, id), fx),
-            false => self.member_told(key, fx),
-        }
-    }
-
-    /// One more named account has been judged: it is added, or it is not.
-    fn member_told(&mut self, key: u64, fx: &mut Effects) {
-        let Some(ordering) = self.orders.at_mut(key) else { return };
-        ordering.left -= 1;
-        if ordering.left == 0 {
-            self.order_change(key, fx);
-        }
-    }
-
-    /// Somebody who is named is added, invited, or neither.
-    pub(crate) fn adding_answered(
-        &mut self,
-        (key, address): (u64, AccountAddress),
-        is_added: Result<bool, ChatFault>,
-        fx: &mut Effects,
-    ) {
-        let Some(ordering) = self.orders.at_mut(key) else { return };
-        match is_added {
-            Err(fault) => return self.refuse_order(key, fault, fx),
-            Ok(true) => {}
-            // Whoever is invited is told of the one who invites it.
-            Ok(false) if ordering.wish.verb == GroupVerb::Invite => {}
-            Ok(false) if ordering.group.is_channel() => {
-                return self.refuse_order(key, ChatFault::InvitationNeeded, fx);
-            }
-            Ok(false) => ordering.invited.push(address),
-        }
-        self.member_told(key, fx);
-    }
-
-    /// The group's home is asked for the change.
-    fn order_change(&mut self, key: u64, fx: &mut Effects) {
-        let Some(ordering) = self.orders.take(key) else { return };
-        let Ordering { wait, asker, client_id, group, mut wish, moved, invited, .. } = ordering;
-        let is_invited = |(address, _): &(AccountAddress, _)| invited.contains(address);
-        let (invited, added): (Vec<_>, Vec<_>) = wish.members.into_iter().partition(is_invited);
-        wish.members = added;
-        let then = match (invited.is_empty(), wish.verb) {
-            (true, _) => None,
-            (false, GroupVerb::Add) if wish.members.is_empty() => {
-                (wish.verb, wish.members) = (GroupVerb::Invite, invited);
-                None
-            }
-            (false, verb) => {
-                // What is said with it is the title of what is made.
-                let title = if verb.has_title() { Box::default() } else { wish.title.clone() };
-                let wish = Wish { verb: GroupVerb::Invite, title, members: invited };
-                let client_id = client_id_of(self.settings.home, &[b"invites", &client_id.0]);
-                Some(Change { client_id, wish, moved: None })
-            }
-        };
-        let makes = wish.verb == GroupVerb::Create && !asker.is_operator && moved.is_none();
-        let ordered =
-            Ordered { asker, group, first: Change { client_id, wish, moved }, then, makes };
-        if !self.begin(|flow| change_group(flow, wait, ordered)) {
-            self.answer_send(wait, Err(ChatFault::Busy), fx);
-        }
-    }
-
-    /// Has a change stored at the home of its group, under a key of this shard.
-    fn hands_order(
-        &mut self,
-        now: Now,
-        key: WaitKey,
-        (asker, group): (&Asker, &AccountAddress),
-        Change { client_id, wish, moved }: Change,
-        fx: &mut Effects,
-    ) {
-        let conversation = conversation_of(self.settings.home, group);
+    /// A change for the home of its group.
+    fn change_order(
+        &self,
+        asker: &Asker,
+        group: &AccountAddress,
+        (client_id, wish, moved): (ClientMessageId, Wish, Option<Moved>),
+    ) -> Box<ChangeOrder> {
+        let home = self.settings.home;
+        let conversation = conversation_of(home, group);
         let route = Route { from: asker.inbox, to: None, conversation, read: None };
+        let once = home.of(&[&asker.inbox.to_bytes(), &client_id.0]);
         let anew = self.makes_anew(asker, (wish.verb, client_id), (group, moved.is_some()));
-        let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &client_id.0]);
         let Asker { address, device, is_operator, .. } = asker.clone();
         let group = group.clone();
-        let change = Some(Box::new(ChangeAsked { address, device, client_id, group, wish, anew }));
-        let (number, body) = (key.number(), Box::default());
-        let order = StoreOrder { number, route, once, is_operator, body, change, moved };
-        self.hand_to_conversation(now, order, fx);
+        Box::new(ChangeOrder {
+            route,
+            once,
+            is_operator,
+            address,
+            device,
+            client_id,
+            group,
+            wish,
+            anew,
+            moved,
+        })
     }
 
-    /// The home of the group has answered an order: so is whoever waits.
+    /// The home of the group has changed it: so the device that waits is told.
     fn answer_change(
         &mut self,
         wait: Requester,
         group: AccountAddress,
-        result: Result<StoredMessage, ChatFault>,
+        StoredMessage { id, seq, again }: StoredMessage,
         fx: &mut Effects,
     ) {
-        let StoredMessage { id, seq, again } = match result {
-            Ok(stored) => stored,
-            Err(fault) => return self.answer_send(wait, Err(fault), fx),
-        };
-        fx.counters.count(crate::send::counter_of(again));
+        fx.counters.count(counter_of(again));
         let Requester { conn, session, number } = wait;
         let changed = GroupChanged { number, group, id, seq, at_ms: time_of(id), again };
         self.answer_session((conn, session), ChatDelivery::Changed(Box::new(changed)), fx);
-    }
-
-    /// Orders whose members were not found in time; when to look again.
-    pub(crate) fn turn_orders(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let ms_max = self.settings.limits.answer_ms_max;
-        let (over, next) = self.orders.overdue(now, ms_max);
-        for ordering in over {
-            self.answer_send(ordering.wait, Err(ChatFault::Busy), fx);
-        }
-        // The orders that these are of are answered so, too.
-        let (_, adding) = self.adding.overdue(now, ms_max);
-        earliest([next, adding])
     }
 }

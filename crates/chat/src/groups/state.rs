@@ -7,8 +7,8 @@ mod leavers;
 mod others;
 
 use crate::amendments::AmendOrder;
+use crate::groups::changes::{Anew, ChangeOrder};
 use crate::groups::fan_out::Turned;
-use crate::groups::orders::{Anew, ChangeAsked};
 use base::hash::HashKey;
 use leavers::Leavers;
 use model::account::{AccountAddress, AccountId};
@@ -33,12 +33,15 @@ pub(crate) struct Membership {
     is_guest: bool,
 }
 
+/// Somebody who is named, and the account's number once that is found.
+pub(crate) type Named = (AccountAddress, Option<AccountId>);
+
 /// A change that somebody wants. Those who are to become members have been found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Wish {
     pub verb: GroupVerb,
     pub title: Box<str>,
-    pub members: Vec<(AccountAddress, Option<AccountId>)>,
+    pub members: Vec<Named>,
 }
 
 /// A group as its changes have made it: of one that was made anew, those since then.
@@ -203,7 +206,7 @@ impl GroupState {
         &self,
         home: HashKey,
         (by, is_operator): (TimelineId, bool),
-        asked: &ChangeAsked,
+        asked: &ChangeOrder,
         Most { members: members_max, banned: banned_max }: Most,
     ) -> Result<Verdict, ChatFault> {
         let Wish { verb, title, members } = &asked.wish;
@@ -253,7 +256,7 @@ impl GroupState {
         home: HashKey,
         (by, is_operator): (TimelineId, bool),
         mut verb: GroupVerb,
-        members: &[(AccountAddress, Option<AccountId>)],
+        members: &[Named],
     ) -> Result<(GroupVerb, Vec<GroupMember>), ChatFault> {
         let members = match verb {
             GroupVerb::Leave if self.is_invited(by) => {
@@ -296,7 +299,7 @@ impl GroupState {
     }
 
     /// Who makes a group again makes no second one; of one that is dissolved the name is free.
-    fn judge_making(&self, asked: &ChangeAsked, members_max: usize) -> Result<Verdict, ChatFault> {
+    fn judge_making(&self, asked: &ChangeOrder, members_max: usize) -> Result<Verdict, ChatFault> {
         let (all, title) = (found(&asked.wish.members)?, asked.wish.title.clone());
         // Whoever makes it is named first.
         if all.first().is_none_or(|first| first.address != asked.address) {
@@ -321,7 +324,7 @@ impl GroupState {
     fn judge_joining(
         &self,
         home: HashKey,
-        members: &[(AccountAddress, Option<AccountId>)],
+        members: &[Named],
         members_max: usize,
     ) -> Result<Verdict, ChatFault> {
         self.is_there()?;
@@ -343,11 +346,7 @@ impl GroupState {
     }
 
     /// Those who are no members yet. None of them is banned.
-    fn strangers(
-        &self,
-        home: HashKey,
-        members: &[(AccountAddress, Option<AccountId>)],
-    ) -> Result<Vec<GroupMember>, ChatFault> {
+    fn strangers(&self, home: HashKey, members: &[Named]) -> Result<Vec<GroupMember>, ChatFault> {
         let mut all = found(members)?;
         all.retain(|one| !self.members.contains_key(&one.address.inbox(home, one.id)));
         match all.iter().any(|one| self.banned.contains_key(&one.address)) {
@@ -357,11 +356,7 @@ impl GroupState {
     }
 
     /// Members who are named, and to whom it makes a difference.
-    fn concerned(
-        &self,
-        verb: GroupVerb,
-        members: &[(AccountAddress, Option<AccountId>)],
-    ) -> Vec<GroupMember> {
+    fn concerned(&self, verb: GroupVerb, members: &[Named]) -> Vec<GroupMember> {
         let named: HashSet<_> = members.iter().map(|(address, _)| address).collect();
         let differs = |it: &&Membership| {
             named.contains(&it.member.address)
@@ -571,7 +566,7 @@ fn is_one_of_ours(members: &[GroupMember]) -> bool {
 }
 
 /// Those who are named, each once; all of them have been found.
-fn found(members: &[(AccountAddress, Option<AccountId>)]) -> Result<Vec<GroupMember>, ChatFault> {
+fn found(members: &[Named]) -> Result<Vec<GroupMember>, ChatFault> {
     let mut all: Vec<GroupMember> = Vec::with_capacity(members.len());
     for (address, id) in members {
         let one = GroupMember { address: address.clone(), id: id.ok_or(ChatFault::Invalid)? };

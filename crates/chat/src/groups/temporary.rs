@@ -20,11 +20,12 @@
 //! many.
 
 use crate::envelope::client_id_of;
-use crate::groups::orders::{Anew, ChangeAsked};
+use crate::groups::changes::{Anew, ChangeOrder, change_entered};
 use crate::groups::state::Wish;
 use crate::groups::{GroupTask, conversation_of};
 use crate::label::Route;
-use crate::word::{ChatWord, StoreOrder};
+use crate::service::flow::Flow;
+use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::bytes::{ByteReader, put_text};
 use base::time::{Instant, Now};
@@ -163,6 +164,17 @@ fn read(key: &[u8], value: &[u8]) -> Option<(TimelineId, AccountAddress)> {
     bytes.ends((conversation, group)).filter(|_| rest.is_empty())
 }
 
+/// Nobody is in a group: it ends. What fails is asked again after a time.
+async fn end_unattended(mut flow: Flow, conversation: TimelineId, number: u64) {
+    if flow.group(conversation, 0).await.is_err() {
+        return;
+    }
+    let (chat, _, _) = flow.state();
+    if let Some(order) = chat.ending((conversation, number)) {
+        _ = change_entered(&mut flow, &order).await;
+    }
+}
+
 impl Chat {
     fn after_grace(&self, now: Now) -> Instant {
         let grace_s = self.settings.limits.chat.temporary_group_grace_s;
@@ -289,58 +301,47 @@ impl Chat {
     pub(crate) fn tell_attendance(&mut self, now: Now, told: AttendanceTold, fx: &mut Effects) {
         let owner = self.settings.owner(&told.group);
         if owner == self.settings.shard {
-            return self.attendance_told(now, &told, fx);
+            return self.attendance_told(now, &told);
         }
         fx.peer_messages.push((owner, ChatWord::AttendanceTold(Box::new(told))));
     }
 
     /// A shard has said whether somebody is in a group that is at home here, or other servers have;
     /// or that the last one has left.
-    pub(crate) fn attendance_told(&mut self, now: Now, told: &AttendanceTold, fx: &mut Effects) {
+    pub(crate) fn attendance_told(&mut self, now: Now, told: &AttendanceTold) {
         let conversation = conversation_of(self.settings.home, &told.group);
         if told.number == 0 {
             return self.temporaries.leave(now, conversation);
         }
         if self.temporaries.take(conversation, told) {
-            self.for_group(now, conversation, GroupTask::End(told.number), fx);
+            self.begin(|flow| end_unattended(flow, conversation, told.number));
         }
     }
 
-    /// Nobody is in a group: it ends, if it is still as all have said.
-    pub(super) fn end_temporary(
-        &mut self,
-        now: Now,
-        (conversation, number): (TimelineId, u64),
-        fx: &mut Effects,
-    ) {
-        let Some(known) = self.groups.known.get(&conversation) else { return };
-        let group = self.temporaries.known.get(&conversation).map(|it| it.group.clone());
-        let owner = known.state.one_with(GroupRole::Owner).filter(|_| known.state.is_temporary());
-        let is_over = self.temporaries.is_over(conversation, number);
-        let (Some(group), Some((by, address)), true) = (group, owner, is_over) else { return };
+    /// The change by which a group ends that nobody is in, if it is still as all have said.
+    fn ending(&self, (conversation, number): (TimelineId, u64)) -> Option<ChangeOrder> {
+        let state = &self.groups.known.get(&conversation)?.state;
+        let (by, address) = state.one_with(GroupRole::Owner).filter(|_| state.is_temporary())?;
+        let group = self.temporaries.known.get(&conversation)?.group.clone();
+        if !self.temporaries.is_over(conversation, number) {
+            return None;
+        }
         let home = self.settings.home;
         // The same however often the group is tried to be ended.
-        let of =
-            [b"unattended" as &[u8], &conversation.to_bytes(), &known.state.last_id.to_be_bytes()];
+        let of = [b"unattended" as &[u8], &conversation.to_bytes(), &state.last_id.to_be_bytes()];
         let (verb, title, members) = (GroupVerb::Dissolve, REASON.into(), Vec::new());
-        let change = ChangeAsked {
+        Some(ChangeOrder {
+            route: Route { from: by, to: None, conversation, read: None },
+            once: home.of(&of),
+            is_operator: true,
             address,
             device: Box::default(),
             client_id: client_id_of(home, &of),
             group,
             wish: Wish { verb, title, members },
             anew: Anew::MayNot,
-        };
-        let order = StoreOrder {
-            number: 0, // nobody waits for the answer
-            route: Route { from: by, to: None, conversation, read: None },
-            once: home.of(&of),
-            is_operator: true,
-            body: Box::default(),
-            change: Some(Box::new(change)),
             moved: None,
-        };
-        self.group_store(now, self.settings.shard, order, fx);
+        })
     }
 
     /// Panics when an invariant does not hold.

@@ -11,10 +11,8 @@ use crate::groups::chatrooms;
 use crate::groups::follows::{Drawing, Together};
 use crate::inboxes::Placing;
 use crate::operators::Look;
-use crate::operators::moving::Arriving;
 use crate::operators::mutes::Muting;
 use crate::people::foreign::queue::Queueing;
-use crate::send::orders::Storing;
 use crate::service::flow::Reply;
 use crate::sessions::login::LetIn;
 use crate::{Chat, Effects};
@@ -53,14 +51,6 @@ pub(crate) enum PendingCall {
     Muted(Box<Muting>),
     /// The row of a mute whose time is over goes.
     MuteOver,
-    /// A message stands in its conversation, and in the outbox.
-    Stored(Box<Storing>),
-    /// The last message of the conversation of one that moves in.
-    LastBefore(Box<Arriving>),
-    /// The row of a group, before the change that it is about.
-    BeforeChange(Box<Arriving>),
-    /// An inbox is to be taken as read up to a place by devices that are elsewhere, for an errand.
-    MovedUpTo(SessionRef),
     /// A message stands in an inbox.
     Placed(Box<Placing>),
     /// A message for another server stands in the queue.
@@ -91,8 +81,6 @@ pub(crate) enum PendingCall {
     GroupRows(Box<(u64, u16)>),
     /// The last message of a group of a list, likewise, and its place there.
     GroupLast(Box<(u64, usize)>),
-    /// The row of a group.
-    GroupRow(Box<model::account::AccountAddress>),
     /// A page of what had happened to the group of a message of the outbox.
     Concerned(u64),
     /// One of the ranges of a fetching, by its place.
@@ -341,10 +329,6 @@ impl Chat {
             PendingCall::Looked(look) => self.looked(now, *look, result, fx),
             PendingCall::Muted(muting) => self.muted(*muting, result, fx),
             PendingCall::MuteOver => self.mute_over(result, fx),
-            PendingCall::Stored(storing) => self.stored(now, *storing, result, fx),
-            PendingCall::LastBefore(of) => self.last_is_read(now, *of, result, fx),
-            PendingCall::BeforeChange(of) => self.row_stored(now, *of, result, fx),
-            PendingCall::MovedUpTo(session) => self.moved_up_to(session, result, fx),
             PendingCall::Placed(placing) => self.placed_here(now, *placing, result, fx),
             PendingCall::Queued(queueing) => self.queued(*queueing, result, fx),
             PendingCall::QueueRead => self.queue_read(now, result, fx),
@@ -360,7 +344,6 @@ impl Chat {
             PendingCall::Group(conversation) => self.group_read(now, conversation, result, fx),
             PendingCall::GroupRows(of) => self.group_rows_read(now, *of, result, fx),
             PendingCall::GroupLast(of) => self.group_last_read(*of, result, fx),
-            PendingCall::GroupRow(group) => self.group_row_read(&group, result, fx),
             PendingCall::Concerned(number) => self.concerned_read(now, number, result, fx),
             PendingCall::Range(number, at) => self.range_read(now, (number, at), result, fx),
             PendingCall::Overlays(it, at) => self.overlays_read(now, (it, at), result, fx),

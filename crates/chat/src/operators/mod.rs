@@ -83,7 +83,7 @@ impl Chat {
                 return self.left_queue(ask, (queue, &seqs), fx);
             }
             ChatCommand::Attendance(told) => {
-                self.attendance_told(now, &told, fx);
+                self.attendance_told(now, &told);
                 return fx.answers.push((ask, ChatAnswer::Reached(true)));
             }
             ChatCommand::Errand(errand) => {
@@ -129,11 +129,11 @@ impl Chat {
                 return self.foreign_arrives(now, ask, (*arrival, None), fx);
             }
             (Ok(AccountRow { id, .. }), What::MoveIn(moved)) => {
-                return self.moves_in(now, ask, (address, id), *moved, fx);
+                return self.moves_in(ask, (address, id), *moved, fx);
             }
             (Err(ChatFault::UnknownAccount), What::MoveIn(moved)) if moved.is_in_group(address) => {
                 // Whoever said it there is not known here.
-                return self.moves_in(now, ask, (address, AccountId::FOREIGN), *moved, fx);
+                return self.moves_in(ask, (address, AccountId::FOREIGN), *moved, fx);
             }
             (Ok(AccountRow { id, .. }), What::ChangeMoved(moved)) => {
                 return self.changes_moved(now, ask, (address, id), *moved, fx);

@@ -86,11 +86,9 @@ impl Chat {
     pub(crate) fn group_goes_out(
         &self,
         message: &Arc<ChatMessage>,
-        (before, now): (Option<Arc<[AccountAddress]>>, Abroad),
+        Abroad { all: to, guests, unlocked }: Abroad,
         fx: &mut Effects,
     ) {
-        let Abroad { all, guests, unlocked } = now;
-        let to = before.unwrap_or(all);
         if !to.is_empty() {
             fx.counters.count_by(ChatCounter::ForeignSent, to.len() as u64);
             let word = RoomWord { message: message.clone(), to, guests, unlocked };

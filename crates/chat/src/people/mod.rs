@@ -37,7 +37,6 @@ pub(crate) use words::weight_of;
 pub use words::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold};
 
 use crate::conversations::receipts::delivered::DeliveredTold;
-use crate::groups::adding::AddingAsked;
 use crate::people::nodes::UntoldNode;
 use crate::people::reach::Reaching;
 use crate::service::flow::Reply;
@@ -180,8 +179,6 @@ pub(crate) enum Task {
     Receipt(Box<TieReceipt>),
     /// Its contacts are to be told of a node of it.
     NodeNews(Box<UntoldNode>),
-    /// Somebody wants to add it to a group, or to invite it.
-    Adding(ShardId, Box<AddingAsked>),
     /// Ends one more tie of an account that was removed.
     Part,
     /// It owed something at the start.
@@ -401,7 +398,6 @@ impl Chat {
             Task::Word(from, told) => self.tie_told(now, inbox, (from, *told), fx),
             Task::Receipt(receipt) => self.tie_heard(now, inbox, &receipt, fx),
             Task::NodeNews(news) => self.node_changed(inbox, *news, fx),
-            Task::Adding(from, asked) => self.adding_known((from, asked), None, fx),
             Task::Part => self.part_person(now, inbox, fx),
             Task::Settle => {}
         }
@@ -432,7 +428,6 @@ impl Chat {
                 let answer = if is_busy { ChatAnswer::Busy } else { ChatAnswer::StoreFailed };
                 fx.answers.push((ask, answer));
             }
-            Task::Adding(from, asked) => self.adding_known((from, asked), Some(fault), fx),
             // Whoever missed it asks.
             Task::Delivered(_) => {}
             // They are said again.

@@ -11,18 +11,15 @@
 //! Invariant: an answer that says "sent" is given when the message is on stable storage; who waits
 //! for one that does not come is told so in time.
 
-pub(crate) mod orders;
-
 use crate::envelope::{self, Sender, time_of};
 use crate::groups;
 use crate::label::Route;
 use crate::operators::rates::{BESIDE_BYTES, Storer, Used};
 use crate::outbox::receivers::{Audience, Receivers};
-use crate::service::flow::{Flow, Reply};
+use crate::service::flow::Flow;
 use crate::sessions::{Asker, Requester};
-use crate::word::{Cargo, ChatWord, SendOrder, StoredMessage};
+use crate::word::{Cargo, PeerRequest, ReplyTo, SendOrder, StoredMessage};
 use crate::{Chat, Effects, Settings};
-use base::flows::WaitKey;
 use base::hash::HashKey;
 use base::time::Now;
 use model::account::AccountAddress;
@@ -30,7 +27,7 @@ use model::chat::{
     ChatDelivery, ChatFault, ChatMessage, Content, Mentions, NewMessage, SendRejected, emoji_of,
 };
 use model::counters::ChatCounter;
-use model::id::{ConnRef, MessageId, SessionRef, ShardId};
+use model::id::{ConnRef, MessageId, SessionRef};
 use model::latency::{Began, LatencyPhase};
 use model::ports::events::{ChatEvent, ChatWhat};
 use model::ports::log::{Append, AppendWith, OnceKey, Replaced, Write};
@@ -138,12 +135,10 @@ async fn send_message(
         true => route_to_group(flow, asker, &to, &mut message).await?,
         false => route_to_account(flow, asker, &to, &message).await?,
     };
-    let key = flow.key();
-    let (chat, now, fx) = flow.state();
-    let order = chat.send_order(key, asker, route, (&to, &message));
+    let (chat, _, _) = flow.state();
+    let order = chat.send_order(asker, route, (&to, &message));
     drop(message);
-    chat.hand_sent(now, order, fx);
-    Ok(flow.stored(key).await?)
+    Ok(flow.store(route.conversation, PeerRequest::Send(order)).await?)
 }
 
 /// The way to another account, unless one of the two has blocked the other.
@@ -157,7 +152,7 @@ async fn route_to_account(
     let home = flow.state().0.settings.home;
     let inbox = to.inbox(home, id);
     if !asker.is_operator {
-        flow.contacts(asker, weight_of(message)).await?;
+        flow.contacts((asker.inbox, &asker.address), weight_of(message)).await?;
         let (chat, _, fx) = flow.state();
         chat.may_reach(asker.inbox, (to, inbox), fx)?;
     }
@@ -177,7 +172,7 @@ async fn route_to_group(
     let mentions = message.content.mentions.as_deref();
     let names_any = mentions.is_some_and(|it| !it.accounts.is_empty());
     if !asker.is_operator && (names_any || chat.people.is_waited_for(asker.inbox)) {
-        flow.contacts(asker, weight_of(message)).await?;
+        flow.contacts((asker.inbox, &asker.address), weight_of(message)).await?;
         let (chat, _, _) = flow.state();
         let mentions = message.content.mentions.take();
         message.content.mentions = mentions.and_then(|mut it| {
@@ -190,28 +185,29 @@ async fn route_to_group(
 }
 
 /// A message is to be stored in a conversation of this shard, for a sender on some shard.
-async fn store(mut flow: Flow, from: ShardId, order: Box<SendOrder>) {
-    let number = order.number;
+async fn store(mut flow: Flow, to: ReplyTo, order: Box<SendOrder>) {
     let result = store_message(&mut flow, order).await;
     let (chat, _, fx) = flow.state();
-    chat.tell_stored(from, number, result, fx);
+    chat.tell_stored(to, result, fx);
 }
 
 async fn store_message(flow: &mut Flow, order: Box<SendOrder>) -> Result<StoredMessage, ChatFault> {
     let bytes = order.weight();
-    let SendOrder { route, once, is_operator, body, .. } = *order;
+    let SendOrder { route, once, is_operator, body } = *order;
     let mut receivers = Receivers::from(route.inboxes());
     if route.is_to_group() {
         flow.group(route.conversation, bytes).await?;
-        groups::fan_out::turn_if_due(flow, route.conversation, &body).await;
+        let group = || envelope::decode(0, 0, &body).map(|message| message.to);
+        groups::fan_out::turn_if_due(flow, route.conversation, group).await;
         let (chat, now, _) = flow.state();
         receivers = chat.may_say_in_group(now, &route, is_operator)?;
     }
     let (chat, now, _) = flow.state();
     let abroad = chat.groups.foreign(route.conversation);
     let audience = Audience { route, receivers, abroad };
-    let (message, write) = chat.message_write(now, &route, (once, body), None);
-    let done = flow.append(&message, write).await?;
+    let said = (chat.next_id(now), once, body);
+    let (message, write) = chat.message_write(now, &route, said, None);
+    let done = flow.append(&message, Write::AppendWith(write)).await?;
     let (chat, now, fx) = flow.state();
     let [seq, place, ..] = done.seqs[..] else { return Err(ChatFault::StoreFailed) };
     if done.new
@@ -359,10 +355,9 @@ impl Chat {
         }
     }
 
-    /// An account's message for the home of its conversation, which answers under this key.
+    /// An account's message for the home of its conversation.
     fn send_order(
         &self,
-        key: WaitKey,
         asker: &Asker,
         route: Route,
         (to, message): (&AccountAddress, &NewMessage),
@@ -370,17 +365,7 @@ impl Chat {
         let once = self.settings.home.of(&[&asker.inbox.to_bytes(), &message.client_id.0]);
         let sender = Sender { address: &asker.address, device: &asker.device };
         let body = envelope::encode(sender, to, message);
-        let (number, is_operator) = (key.number(), asker.is_operator);
-        Box::new(SendOrder { number, route, once, is_operator, body })
-    }
-
-    fn hand_sent(&mut self, now: Now, order: Box<SendOrder>, fx: &mut Effects) {
-        let owner = self.settings.shard_at(order.route.conversation);
-        if owner == self.settings.shard {
-            self.store_sent(now, owner, order, fx);
-        } else {
-            fx.peer_messages.push((owner, ChatWord::Send(order)));
-        }
+        Box::new(SendOrder { route, once, is_operator: asker.is_operator, body })
     }
 
     /// A message is to be stored in a conversation of this shard, if there is room. What it is
@@ -388,23 +373,22 @@ impl Chat {
     pub(crate) fn store_sent(
         &mut self,
         now: Now,
-        from: ShardId,
+        to: ReplyTo,
         order: Box<SendOrder>,
         fx: &mut Effects,
     ) {
-        let SendOrder { number, route, body, is_operator, .. } = &*order;
-        let (number, is_exempt) = (*number, *is_operator);
-        if let Err(fault) = self.takes_room(now, (route, body), is_exempt, fx) {
-            return self.tell_stored(from, number, Err(fault), fx);
+        let SendOrder { route, body, is_operator, .. } = &*order;
+        if let Err(fault) = self.takes_room(now, (route, body), *is_operator, fx) {
+            return self.reply(to, Err(fault), fx);
         }
         if matches!(envelope::kind_of(&order.body), Content::EDIT | Content::REACTION) {
-            return self.amend_said(from, &order, fx);
+            return self.amend_said(to, &order, fx);
         }
-        if envelope::may_quote(&order.body) && self.looks_at_quoted(from, &order, fx) {
+        if envelope::may_quote(&order.body) && self.looks_at_quoted(to, &order, fx) {
             return;
         }
-        if !self.begin(|flow| store(flow, from, order)) {
-            self.tell_stored(from, number, Err(ChatFault::Busy), fx);
+        if !self.begin(|flow| store(flow, to, order)) {
+            self.reply(to, Err(ChatFault::Busy), fx);
         }
     }
 
@@ -437,24 +421,26 @@ impl Chat {
         fault.or(is_busy.then_some(ChatFault::Busy)).map_or(Ok(()), Err)
     }
 
-    /// How a message is stored in its conversation and this shard's outbox, once; by the same
-    /// write another one becomes something else.
+    /// How a message with this number is stored in its conversation and this shard's outbox, once;
+    /// by the same write another one becomes something else.
     pub(crate) fn message_write(
         &mut self,
         now: Now,
         route: &Route,
-        (once, body): (u64, Box<[u8]>),
+        (id, once, body): (u64, u64, Box<[u8]>),
         replaces: Option<Replaced>,
-    ) -> (Arc<Message>, Write) {
+    ) -> (Arc<Message>, Box<AppendWith>) {
+        // What is said next has a higher number, be it in the same millisecond.
+        self.last_id = self.last_id.max(id);
         let ends = envelope::kind_of(&body) == Content::RECALL;
-        let (id, at_s, label) = (self.next_id(now), now.unix_s(), route.encode());
+        let (at_s, label) = (now.unix_s(), route.encode());
         let message = Arc::new(Message { id, at_s, label, body });
         let once = Some(OnceKey::at_home(route.conversation.home_hash(), once));
         let mut to = vec![route.conversation, self.outbox.timeline()];
         to.extend(self.outbox.archive());
         let append = Append { message: message.clone(), to, once, heard: None, ends };
         let check = envelope::check_of(self.settings.home, &message);
-        (message, Write::AppendWith(Box::new(AppendWith { append, check, replaces })))
+        (message, Box::new(AppendWith { append, check, replaces }))
     }
 
     /// A message is stored, at this place of the outbox: it goes to listeners, to other domains and
@@ -473,7 +459,7 @@ impl Chat {
         }
         let Audience { route, receivers, abroad } = audience;
         if let Some(abroad) = abroad {
-            self.group_goes_out(&message, (None, abroad), fx);
+            self.group_goes_out(&message, abroad, fx);
         }
         let place = (self.outbox.timeline(), place);
         self.distribute(now, place, (route, &receivers), &Cargo::Message(message), fx);
@@ -487,24 +473,6 @@ impl Chat {
             None => route.from.home_hash(),
         };
         self.shares.takes(now, (who, is_domain), body.len() as u64 + BESIDE_BYTES)
-    }
-
-    pub(crate) fn tell_stored(
-        &mut self,
-        to: ShardId,
-        number: u64,
-        result: Result<StoredMessage, ChatFault>,
-        fx: &mut Effects,
-    ) {
-        if to == self.settings.shard {
-            return self.on_stored(number, result);
-        }
-        fx.peer_messages.push((to, ChatWord::Stored { number, result }));
-    }
-
-    /// The home of a conversation has answered a flow of this shard.
-    pub(crate) fn on_stored(&mut self, number: u64, result: Result<StoredMessage, ChatFault>) {
-        self.flows.reply(WaitKey::of_number(number), Reply::Stored(result));
     }
 
     /// Answers the device that waits for the home of a conversation.
@@ -592,7 +560,7 @@ mod tests {
         size_of::<F>()
     }
 
-    fn size_of_store<F>(_: impl FnOnce(Flow, ShardId, Box<SendOrder>) -> F) -> usize {
+    fn size_of_store<F>(_: impl FnOnce(Flow, ReplyTo, Box<SendOrder>) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -2,6 +2,7 @@
 
 use crate::conversations::changes::{Part, Wish};
 use crate::operators::errands::Owed;
+use crate::word::ReplyTo;
 use crate::{Chat, ChatWord, Effects};
 use base::time::{Instant, Now, earliest};
 use model::chat::foreign::QueuePlace;
@@ -105,10 +106,10 @@ impl Chat {
                 self.find_for_peer(now, from, (number, address), fx);
             }
             ChatWord::Account { number, result } => self.account_told(now, number, result, fx),
-            ChatWord::Send(order) => self.store_sent(now, from, order, fx),
-            ChatWord::Store(order) => self.store(now, from, *order, fx),
-            ChatWord::Amend(order) => self.amend_here(from, order, fx),
-            ChatWord::Stored { number, result } => self.on_stored(number, result),
+            ChatWord::Request { number, request } => {
+                self.requested(now, ReplyTo { shard: from, number }, request, fx);
+            }
+            ChatWord::Reply { number, result } => self.replied(number, result),
             ChatWord::Place(parcel) => self.place(now, from, parcel, fx),
             ChatWord::Placed { upto } => self.confirmed(now, from, upto, fx),
             ChatWord::NotPlaced => self.refused(now, from),
@@ -118,10 +119,6 @@ impl Chat {
             }
             ChatWord::Fetch { number, ranges, reader } => {
                 self.fetch(now, from, number, (ranges, reader), fx);
-            }
-            ChatWord::AddingAsked(asked) => self.adding_asked(now, from, asked, fx),
-            ChatWord::AddingTold { number, is_added } => {
-                self.adding_told(number, is_added, fx);
             }
             ChatWord::PushClaimed { number, route, by } => {
                 self.device_claimed((from, number), (&route, by), fx);
@@ -148,7 +145,7 @@ impl Chat {
             ChatWord::BoundTold(told) => self.bound_told(&told, fx),
             ChatWord::VoiceAsked(asked) => self.voice_asked(now, *asked, fx),
             ChatWord::AttendanceAsked(asked) => self.attendance_asked(now, *asked, fx),
-            ChatWord::AttendanceTold(told) => self.attendance_told(now, &told, fx),
+            ChatWord::AttendanceTold(told) => self.attendance_told(now, &told),
             ChatWord::Tie(told) => self.tie_arrives(now, from, told, fx),
             ChatWord::TieHeard(receipt) => self.receipt_arrives(now, receipt, fx),
             ChatWord::Presence(told) => self.presence_told(from, &told, fx),
@@ -179,7 +176,6 @@ impl Chat {
             self.turn_displays(now, fx),
             self.turn_bookmarks(now, fx),
             self.turn_reviews(now),
-            self.turn_orders(now, fx),
             self.turn_listings(now, fx),
             self.turn_public(now, fx),
             // Sessions that end here leave their rooms behind.
@@ -303,7 +299,7 @@ impl Chat {
             | ChatRequest::LookAtGroup(_)
             | ChatRequest::Voice { .. } => self.of_now(now, from, request, fx),
             ChatRequest::Group { session, number, order } => {
-                self.group_order(now, from, (session, number), *order, fx);
+                self.group_order(from, (session, number), *order, fx);
             }
             ChatRequest::Members { session, number, range } => {
                 self.members(now, from, (session, number), *range, fx);

@@ -7,11 +7,13 @@
 
 use super::ShardState;
 use crate::accounts::{Waiter, fault_of};
-use crate::groups::GroupTask;
+use crate::conversations::changes::{Subject, Task as Inquiry, Wish};
+use crate::groups::{GroupTask, adding, changes};
 use crate::log::{Answered, PendingCall};
+use crate::operators::moving;
 use crate::people::Task;
-use crate::sessions::Asker;
-use crate::word::StoredMessage;
+use crate::sessions::{Asker, Requester};
+use crate::word::{ChatWord, PeerReply, PeerRequest, ReplyTo, StoredMessage};
 use crate::{Chat, Effects};
 use base::flows::{FlowHandle, Flows, WaitKey};
 use base::never;
@@ -40,8 +42,10 @@ pub(crate) enum Reply {
     Account(Result<AccountId, ChatFault>),
     /// A door is open.
     Entered(Result<(), ChatFault>),
-    /// The home of a conversation has stored a message.
-    Stored(Result<StoredMessage, ChatFault>),
+    /// The shard that was asked has done it.
+    Peer(Result<PeerReply, ChatFault>),
+    /// So many groups an account has made.
+    GroupsMade(Result<usize, ChatFault>),
     /// A message was reviewed.
     Reviewed(ReviewVerdict),
     /// The wait took too long.
@@ -122,12 +126,16 @@ impl Flow {
     }
 
     /// Waits until an account's contacts are in memory and what came before is done.
-    pub(crate) async fn contacts(&mut self, of: &Asker, bytes: usize) -> Result<(), ChatFault> {
+    pub(crate) async fn contacts(
+        &mut self,
+        (inbox, address): (TimelineId, &AccountAddress),
+        bytes: usize,
+    ) -> Result<(), ChatFault> {
         let key = self.key();
         let (chat, now, fx) = self.state();
         chat.outbox.takes(bytes);
-        chat.for_person(now, (of.inbox, &of.address), Task::Flow(key), fx);
-        self.enters(Door::Contacts(of.inbox), bytes).await
+        chat.for_person(now, (inbox, address), Task::Flow(key), fx);
+        self.enters(Door::Contacts(inbox), bytes).await
     }
 
     /// Waits until a group of this shard is in memory and what came before is done.
@@ -154,6 +162,23 @@ impl Flow {
         entered
     }
 
+    /// How many groups an account of this shard has made; none count where it has made this one
+    /// already.
+    pub(crate) async fn groups_made(
+        &mut self,
+        inbox: TimelineId,
+        again: TimelineId,
+    ) -> Result<usize, ChatFault> {
+        let key = self.key();
+        let (chat, now, fx) = self.state();
+        let (wait, wish) = (Requester::NOBODY, Wish::Made(key, again));
+        chat.for_account(now, inbox, Inquiry { wait, wish, what: Subject::All }, fx);
+        match self.0.reply().await {
+            Reply::GroupsMade(made) => made,
+            _ => unexpected("an account knows how many groups it has made, or why not"),
+        }
+    }
+
     /// Waits for the verdict on a message, behind what its sender said there before; none: it is
     /// not reviewed.
     pub(crate) async fn review(
@@ -174,24 +199,57 @@ impl Flow {
         }
     }
 
-    /// Waits for the home of a conversation to store what it was handed under this key.
-    pub(crate) async fn stored(&mut self, key: WaitKey) -> Result<StoredMessage, ChatFault> {
-        self.stored_in_time(key).await.unwrap_or(Err(ChatFault::Busy))
+    /// Asks the shard where a timeline is at home, which may be this one, and waits for its reply;
+    /// none: that takes too long, and may be done all the same.
+    pub(crate) fn ask(
+        &mut self,
+        home: TimelineId,
+        request: PeerRequest,
+    ) -> impl Future<Output = Option<Result<PeerReply, ChatFault>>> {
+        let key = self.key();
+        let (chat, now, fx) = self.state();
+        let (shard, number) = (chat.settings.shard_at(home), key.number());
+        if shard == chat.settings.shard {
+            chat.requested(now, ReplyTo { shard, number }, request, fx);
+        } else {
+            fx.peer_messages.push((shard, ChatWord::Request { number, request }));
+        }
+        self.peer_reply(key)
     }
 
-    /// The same; none: that takes too long, and may be done all the same.
-    pub(crate) async fn stored_in_time(
+    /// Has the home of a conversation store something, likewise.
+    pub(crate) fn store(
         &mut self,
-        key: WaitKey,
-    ) -> Option<Result<StoredMessage, ChatFault>> {
+        conversation: TimelineId,
+        request: PeerRequest,
+    ) -> impl Future<Output = Result<StoredMessage, ChatFault>> {
+        let reply = self.ask(conversation, request);
+        async { reply.await.map_or(Err(ChatFault::Busy), stored) }
+    }
+
+    /// Waits until a message is stored that another shard was handed under this key.
+    pub(crate) async fn stored(&mut self, key: WaitKey) -> Result<StoredMessage, ChatFault> {
+        self.peer_reply(key).await.map_or(Err(ChatFault::Busy), stored)
+    }
+
+    async fn peer_reply(&mut self, key: WaitKey) -> Option<Result<PeerReply, ChatFault>> {
         let (chat, now, _) = self.state();
         let wait = Duration::from_millis(chat.settings.limits.answer_ms_max.into());
         chat.flows.set_deadline(key, now.after(wait));
         match self.0.reply().await {
-            Reply::Stored(result) => Some(result),
+            Reply::Peer(result) => Some(result),
             Reply::Late => None,
-            _ => Some(unexpected("a message is stored or not")),
+            _ => Some(unexpected("a shard that is asked replies")),
         }
+    }
+}
+
+/// The message that is stored, by a reply.
+pub(crate) fn stored(reply: Result<PeerReply, ChatFault>) -> Result<StoredMessage, ChatFault> {
+    match reply {
+        Ok(PeerReply::Stored(stored)) => Ok(stored),
+        Ok(_) => unexpected("a message is stored or not"),
+        Err(fault) => Err(fault),
     }
 }
 
@@ -201,6 +259,54 @@ fn unexpected<T>(what: &str) -> Result<T, ChatFault> {
 }
 
 impl Chat {
+    /// A flow of some shard asks for something that is at home here.
+    pub(crate) fn requested(
+        &mut self,
+        now: Now,
+        to: ReplyTo,
+        request: PeerRequest,
+        fx: &mut Effects,
+    ) {
+        let is_begun = match request {
+            PeerRequest::Send(order) => return self.store_sent(now, to, order, fx),
+            PeerRequest::Amend(order) => return self.amend_here(to, order, fx),
+            PeerRequest::Change(order) => self.begin(|flow| changes::change(flow, to, order)),
+            PeerRequest::Import(order) => self.begin(|flow| moving::store(flow, to, order)),
+            PeerRequest::Adding(asked) => self.begin(|flow| adding::adding(flow, to, asked)),
+        };
+        if !is_begun {
+            self.reply(to, Err(ChatFault::Busy), fx);
+        }
+    }
+
+    /// Replies to a flow of some shard.
+    pub(crate) fn reply(
+        &mut self,
+        ReplyTo { shard, number }: ReplyTo,
+        result: Result<PeerReply, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        if shard == self.settings.shard {
+            return self.replied(number, result);
+        }
+        fx.peer_messages.push((shard, ChatWord::Reply { number, result }));
+    }
+
+    /// The same, where it has asked for a message to be stored.
+    pub(crate) fn tell_stored(
+        &mut self,
+        to: ReplyTo,
+        result: Result<StoredMessage, ChatFault>,
+        fx: &mut Effects,
+    ) {
+        self.reply(to, result.map(PeerReply::Stored), fx);
+    }
+
+    /// Another shard has replied to a flow of this one.
+    pub(crate) fn replied(&mut self, number: u64, result: Result<PeerReply, ChatFault>) {
+        self.flows.reply(WaitKey::of_number(number), Reply::Peer(result));
+    }
+
     /// Begins a flow. False: there are too many.
     pub(crate) fn begin<F>(&mut self, flow: impl FnOnce(Flow) -> F) -> bool
     where
@@ -213,7 +319,8 @@ impl Chat {
     pub(super) fn audit_flows(&self) {
         assert!(!self.flows.is_ready() && self.doors.is_empty(), "between calls no flow runs");
         assert!(
-            !self.flows.is_empty() || self.amendments.is_idle(),
+            !self.flows.is_empty()
+                || self.amendments.is_idle() && self.orders == 0 && self.moving.is_empty(),
             "flows give back all they hold"
         );
     }

@@ -13,6 +13,7 @@
 use super::row::{self, By, ChatroomRow};
 use super::said::Ring;
 use super::words::{ChatroomAsked, ChatroomWord, Leaving, Saying};
+use crate::word::ReplyTo;
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
@@ -187,7 +188,9 @@ impl Chat {
                 let word = ChatroomWord::Joined { number, result: Err(fault) };
                 self.tell_chatroom(now, from, word, fx);
             }
-            Task::Say(from, saying) => self.tell_stored(from, saying.number, Err(fault), fx),
+            Task::Say(from, saying) => {
+                self.reply(ReplyTo { shard: from, number: saying.number }, Err(fault), fx)
+            }
             Task::Order(from, asked) => {
                 let word = ChatroomWord::Ordered { number: asked.number, result: Err(fault) };
                 self.tell_chatroom(now, from, word, fx);

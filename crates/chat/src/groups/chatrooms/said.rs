@@ -13,7 +13,7 @@ use super::words::{ChatroomWord, Saying};
 use crate::accounts::fault_of;
 use crate::envelope::{self, Sender, time_of};
 use crate::log::{Answered, PendingCall};
-use crate::word::StoredMessage;
+use crate::word::{ReplyTo, StoredMessage};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
@@ -49,8 +49,7 @@ pub(super) struct Ring {
 /// A message that the log is to keep.
 pub(crate) struct Keeping {
     timeline: TimelineId,
-    from: ShardId,
-    number: u64,
+    to: ReplyTo,
     important: bool,
     message: ChatMessage,
 }
@@ -124,7 +123,7 @@ impl Chat {
         saying: Saying,
         fx: &mut Effects,
     ) {
-        let number = saying.number;
+        let to = ReplyTo { shard: from, number: saying.number };
         let limits = self.settings.limits.clone();
         let Some(home) = self.chatrooms.homes.known.get_mut(&timeline) else { return };
         let judged = row.may_speak(&saying.by).and_then(|important| {
@@ -138,30 +137,29 @@ impl Chat {
         });
         let important = match judged {
             Ok((important, None)) => important,
-            Ok((_, Some(stored))) => return self.tell_stored(from, number, Ok(stored), fx),
+            Ok((_, Some(stored))) => return self.tell_stored(to, Ok(stored), fx),
             Err(fault) => {
                 if fault == ChatFault::RateLimited {
                     fx.counters.count(ChatCounter::ChatroomDropped);
                 }
-                return self.tell_stored(from, number, Err(fault), fx);
+                return self.reply(to, Err(fault), fx);
             }
         };
         let seq = home.ring.last + 1;
         let Saying { room, by, device, client_id, content, .. } = saying;
         let id = self.next_id(now);
-        let from_account = by.address;
         let message = ChatMessage {
             id,
             seq,
             at_ms: time_of(id),
-            from: from_account,
+            from: by.address,
             device,
             to: room,
             client_id,
             content,
             amended: None,
         };
-        let keeping = Keeping { timeline, from, number, important, message };
+        let keeping = Keeping { timeline, to, important, message };
         match row.is_kept() {
             true => self.keep_said(now, keeping, fx),
             false => self.is_said(keeping, row.keeps, fx),
@@ -171,7 +169,7 @@ impl Chat {
     /// A message of a room that keeps its messages over a restart is handed to the log.
     fn keep_said(&mut self, now: Now, keeping: Keeping, fx: &mut Effects) {
         if !self.log.may_ask() {
-            return self.tell_stored(keeping.from, keeping.number, Err(ChatFault::Busy), fx);
+            return self.reply(keeping.to, Err(ChatFault::Busy), fx);
         }
         let it = &keeping.message;
         let sender = Sender { address: &it.from, device: &it.device };
@@ -194,7 +192,7 @@ impl Chat {
         result: Answered,
         fx: &mut Effects,
     ) {
-        let (from, number) = (keeping.from, keeping.number);
+        let to = keeping.to;
         let home = self.chatrooms.homes.known.get(&keeping.timeline);
         let keeps = home.and_then(|it| it.row.as_ref()).map_or(0, |row| row.keeps);
         match result {
@@ -210,16 +208,16 @@ impl Chat {
             }
             Ok(Done::Appended(done)) if !done.seqs.is_empty() => {
                 let stored = StoredMessage { id: done.id, seq: done.seqs[0], again: true };
-                self.tell_stored(from, number, Ok(stored), fx);
+                self.tell_stored(to, Ok(stored), fx);
             }
-            Ok(_) => self.tell_stored(from, number, Err(ChatFault::StoreFailed), fx),
-            Err(error) => self.tell_stored(from, number, Err(fault_of(error)), fx),
+            Ok(_) => self.reply(to, Err(ChatFault::StoreFailed), fx),
+            Err(error) => self.reply(to, Err(fault_of(error)), fx),
         }
     }
 
     /// A message has its number: it is kept as long as the room does, and told.
     fn is_said(&mut self, keeping: Keeping, keeps: u16, fx: &mut Effects) {
-        let Keeping { timeline, from, number, important, message } = keeping;
+        let Keeping { timeline, to, important, message } = keeping;
         let stored = StoredMessage { id: message.id, seq: message.seq, again: false };
         let frame = self.frame_of(timeline, message.id);
         if fx.events_wanted {
@@ -232,7 +230,7 @@ impl Chat {
             self.chatrooms.homes.loud.push(timeline);
         }
         fx.counters.count(ChatCounter::ChatroomSaid);
-        self.tell_stored(from, number, Ok(stored), fx);
+        self.tell_stored(to, Ok(stored), fx);
     }
 
     /// Names a message among all that are sent to connections: two shards may give one number.

@@ -41,7 +41,7 @@ pub enum ChatroomWord {
         /// The answer.
         result: Result<Box<ChatroomJoined>, ChatFault>,
     },
-    /// Somebody says something. Answered by [`Stored`](crate::ChatWord::Stored).
+    /// Somebody says something. Answered by [`Reply`](crate::ChatWord::Reply).
     Say(Box<Saying>),
     /// Somebody wants it otherwise. Answered by `Ordered`.
     Order(Box<ChatroomAsked>),

@@ -6,7 +6,7 @@
 
 use super::{GroupState, Membership, Wish};
 use crate::groups::asides::{Declining, Hearer};
-use crate::groups::orders::ChangeAsked;
+use crate::groups::changes::ChangeOrder;
 use base::hash::HashKey;
 use model::account::AccountAddress;
 use model::chat::{
@@ -188,7 +188,7 @@ impl GroupState {
 
     /// Whom a member that goes names as the one who had invited it, if that one is a member: it is
     /// told. Who came by itself was invited by nobody.
-    pub(crate) fn declining(&self, by: TimelineId, asked: &ChangeAsked) -> Option<Declining> {
+    pub(crate) fn declining(&self, by: TimelineId, asked: &ChangeOrder) -> Option<Declining> {
         let Wish { verb, title, members } = &asked.wish;
         let (named, _) = members.first().filter(|_| *verb == GroupVerb::Leave)?;
         let member = self.members.get(&by).filter(|it| !it.is_guest && !self.is_channel);

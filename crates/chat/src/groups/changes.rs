@@ -1,0 +1,267 @@
+//! Changes of a group, at its home.
+//!
+//! ```text
+//! order ─► room? ─► the group's turn ─► may it? ─► a row, of some ─► one append: conversation,
+//!   answered ◄── distributed ◄── applied ◄── stored ◄── outbox, and the group's timeline ◄──┘
+//! ```
+//! While a change is with the log nobody else is let into the group. The row that says what the
+//! group will be (public, temporary) is stored before the change, and put right when the change is
+//! over. Invariant: a change is judged by all changes before it, and by nothing else.
+
+use crate::accounts::fault_of;
+use crate::envelope::{self, Sender};
+use crate::groups::state::{Most, Verdict, Wish};
+use crate::groups::{Step, changes_of, fan_out};
+use crate::label::Route;
+use crate::operators::moving::last_number;
+use crate::outbox::receivers::{Audience, Receivers};
+use crate::service::flow::Flow;
+use crate::word::{Cargo, ReplyTo, StoredMessage};
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{ChatFault, ClientMessageId, GroupChange, GroupVerb, NewMessage};
+use model::counters::ChatCounter;
+use model::ports::log::{AppendWith, Call, Write};
+use model::timeline::Message;
+use std::sync::Arc;
+
+/// A change that is wanted of a group.
+#[derive(Debug)]
+pub struct ChangeOrder {
+    pub(crate) route: Route,
+    /// Names the message that tells of it among all of its conversation.
+    pub(crate) once: u64,
+    /// An operator wants it: what stands in the way of an account does not.
+    pub(crate) is_operator: bool,
+    pub(crate) address: AccountAddress,
+    pub(crate) device: Box<str>,
+    pub(crate) client_id: ClientMessageId,
+    pub(crate) group: AccountAddress,
+    pub(crate) wish: Wish,
+    /// What it makes where a group was that is dissolved.
+    pub(crate) anew: Anew,
+    /// It moves in, with a number from before it came here.
+    pub(crate) moved: Option<Moved>,
+}
+
+/// What an order to make a group is where there was one that is dissolved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Anew {
+    /// The address follows from it: it is the order that made the group, given again.
+    Again,
+    /// Somebody chose the name, which is free again.
+    May,
+    /// The name is taken for good: of a channel, all of which whoever subscribes reads, and for
+    /// what moves in, which is brought as often as anybody likes.
+    MayNot,
+}
+
+/// The number of a change that moves in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Moved {
+    /// This one, or the next behind the last in the group.
+    At(u64),
+    /// The next behind the last.
+    Behind,
+}
+
+impl Moved {
+    /// Its number behind the last one; none: where nothing stands there is nothing behind it.
+    fn behind(self, last: u64) -> Option<u64> {
+        match self {
+            Moved::At(id) => Some(id.max(last + 1)),
+            Moved::Behind => (last > 0).then_some(last + 1),
+        }
+    }
+}
+
+/// A group of this shard is to be changed, for an asker on some shard.
+pub(crate) async fn change(mut flow: Flow, to: ReplyTo, order: Box<ChangeOrder>) {
+    let result = change_group(&mut flow, &order).await;
+    let (chat, _, fx) = flow.state();
+    chat.tell_stored(to, result, fx);
+}
+
+async fn change_group(flow: &mut Flow, order: &ChangeOrder) -> Result<StoredMessage, ChatFault> {
+    let ChangeOrder { route, is_operator, group, moved, .. } = order;
+    let (chat, now, fx) = flow.state();
+    chat.takes_room(now, (route, &[]), *is_operator || moved.is_some(), fx)?;
+    flow.group(route.conversation, order.weight()).await?;
+    // What moves in reaches nobody by the way that a group has now.
+    if moved.is_none() {
+        fan_out::turn_if_due(flow, route.conversation, || Some(group.clone())).await;
+    }
+    change_entered(flow, order).await
+}
+
+/// Changes a group that the flow has entered, if it may be.
+pub(super) async fn change_entered(
+    flow: &mut Flow,
+    order: &ChangeOrder,
+) -> Result<StoredMessage, ChatFault> {
+    let conversation = order.route.conversation;
+    let (chat, now, fx) = flow.state();
+    let change = match chat.judge_change(order)? {
+        Verdict::Made(id, seq) => return Ok(StoredMessage { id, seq, again: true }),
+        Verdict::Change(change) => change,
+    };
+    let row = chat.begin_change(now, order, &change, fx);
+    let result = store_change(flow, order, &change, row).await;
+    let (chat, now, fx) = flow.state();
+    chat.group_entered_again(now, conversation, fx);
+    result
+}
+
+async fn store_change(
+    flow: &mut Flow,
+    order: &ChangeOrder,
+    change: &GroupChange,
+    row: Option<Write>,
+) -> Result<StoredMessage, ChatFault> {
+    let conversation = order.route.conversation;
+    if let Some(row) = row {
+        flow.log(Call::Write(row)).await.map_err(fault_of)?;
+    }
+    let moved_to = match order.moved {
+        Some(moved) => moved.behind(last_number(flow, conversation).await?),
+        None => None,
+    };
+    let (chat, now, _) = flow.state();
+    let is_quiet = chat.is_quiet(conversation, change);
+    let (message, write) = chat.change_write(now, order, (change, is_quiet), moved_to);
+    let done = flow.append(&message, Write::AppendWith(write)).await?;
+    let place = match done.seqs[..] {
+        _ if is_quiet => None,
+        [seq, place, ..] => Some((seq, place)),
+        _ => return Err(ChatFault::StoreFailed),
+    };
+    let seq = place.map_or(0, |(seq, _)| seq);
+    if done.new {
+        let (chat, now, fx) = flow.state();
+        let audience = chat.apply_change(order, (done.id, change), fx);
+        let message = envelope::decode(message.id, seq, &message.body);
+        match place.zip(message) {
+            // Elsewhere it was told when it happened.
+            Some(((_, place), message)) if moved_to.is_some() => {
+                let place = (chat.outbox.timeline(), place);
+                let (to, cargo) = (&audience.receivers, Cargo::Message(Arc::new(message)));
+                chat.distribute(now, place, (order.route, to), &cargo, fx);
+            }
+            Some(((_, place), message)) => chat.fan_out(now, place, audience, message, fx),
+            None => {}
+        }
+    }
+    Ok(StoredMessage { id: done.id, seq, again: !done.new })
+}
+
+impl ChangeOrder {
+    /// Approximate memory, bytes.
+    pub(crate) fn weight(&self) -> usize {
+        let names = self.wish.members.iter().map(|(address, _)| 40 + address.as_str().len());
+        size_of::<ChangeOrder>() + self.wish.title.len() + names.sum::<usize>()
+    }
+}
+
+impl Chat {
+    /// What becomes of a change of a group that a flow has entered.
+    fn judge_change(&self, order: &ChangeOrder) -> Result<Verdict, ChatFault> {
+        let has_room = match order.wish.verb {
+            GroupVerb::Reveal => self.may_reveal(),
+            GroupVerb::Unpersist => self.may_unpersist(),
+            _ => Ok(()),
+        };
+        let group = self.groups.known.get(&order.route.conversation);
+        let state = &group.ok_or(ChatFault::StoreFailed)?.state;
+        // What moves in again is so already.
+        if order.moved.is_some() && state.is_described(&order.wish) {
+            return Err(ChatFault::Unchanged);
+        }
+        let limits = &self.settings.limits.chat;
+        let [members, banned] =
+            [limits.group_members_max, limits.group_banned_max].map(|it| it as usize);
+        let by = (order.route.from, order.is_operator);
+        let verdict = state.judge(self.settings.home, by, order, Most { members, banned })?;
+        has_room.map(|()| verdict)
+    }
+
+    /// A group is about to be changed: the row that is to be stored before, if there is one. Until
+    /// the change is over nobody else is let in.
+    fn begin_change(
+        &mut self,
+        now: Now,
+        order: &ChangeOrder,
+        change: &GroupChange,
+        fx: &mut Effects,
+    ) -> Option<Write> {
+        let conversation = order.route.conversation;
+        if let Some(group) = self.groups.known.get_mut(&conversation) {
+            group.step = Step::Changing;
+            group.state.is_channel |= order.group.is_channel();
+        }
+        match change.verb {
+            GroupVerb::Create => self.is_listed(&order.group, fx),
+            // Whoever joins is about to be there.
+            GroupVerb::Join => self.temporaries.interrupt(now, conversation),
+            _ => {}
+        }
+        let of = (&order.group, change);
+        let public = self.public_changes(conversation, of);
+        public.or_else(|| self.temporary_changes(now, conversation, of))
+    }
+
+    /// How the message is stored that tells of a change, in the group's own timeline too.
+    /// `is_quiet`: it is part of what a channel is, and of nothing that is read.
+    fn change_write(
+        &mut self,
+        now: Now,
+        order: &ChangeOrder,
+        (change, is_quiet): (&GroupChange, bool),
+        moved_to: Option<u64>,
+    ) -> (Arc<Message>, Box<AppendWith>) {
+        let ChangeOrder { group, address, device, client_id, route, once, .. } = order;
+        let sender = Sender { address, device };
+        let (to, content) = (group.clone().into(), change.content());
+        let said = NewMessage { to, client_id: *client_id, content };
+        let body = envelope::encode(sender, group, &said);
+        let id = moved_to.unwrap_or_else(|| self.next_id(now));
+        let (message, mut write) = self.message_write(now, route, (id, *once, body), None);
+        let own = changes_of(self.settings.home, route.conversation);
+        let told_in = if is_quiet { 0..2 } else { 2..2 };
+        write.append.to.splice(told_in, [own]);
+        write.append.ends = change.verb.ends_membership();
+        (message, write)
+    }
+
+    /// The log has stored a change of a group; those whom it concerns.
+    fn apply_change(
+        &mut self,
+        order: &ChangeOrder,
+        (id, change): (u64, &GroupChange),
+        fx: &mut Effects,
+    ) -> Audience {
+        let (route, home, settings) = (order.route, self.settings.home, &self.settings);
+        let Some(group) = self.groups.known.get_mut(&route.conversation) else {
+            return Audience { route, receivers: Receivers::nobody(), abroad: None };
+        };
+        fx.counters.count(ChatCounter::GroupChanges);
+        let is_own = order.moved.is_none() && !order.is_operator;
+        let declining = is_own.then(|| group.state.declining(route.from, order)).flatten();
+        let (known, before) = (group.state.known(), group.state.foreign().all);
+        let concerned = group.state.apply(home, id, change);
+        let receivers = group.state.receivers_of(concerned, |inbox| settings.shard_at(inbox));
+        let mut abroad = group.state.foreign();
+        if change.verb.ends_membership() {
+            abroad.all = before;
+        }
+        self.groups.members = self.groups.members + group.state.known() - known;
+        self.shows.is_changed(home, route.conversation, change);
+        if let Some((inviter, aside)) = declining {
+            self.tell_aside(vec![inviter], aside, fx);
+        }
+        if change.verb == GroupVerb::Dissolve {
+            self.is_listed_no_more(route.conversation, fx);
+        }
+        Audience { route, receivers, abroad: Some(abroad) }
+    }
+}
