@@ -5,23 +5,21 @@
 //! there is a new account under it, with a new number and nothing of the old one. Nothing else of
 //! an account that is not here is in memory, but the numbers of those that were asked for last.
 //!
-//! Invariants: an address that is being found has one call or one question under way, however many
-//! wait for it; a number is used only while its row's owner has the name.
+//! Invariants: an address that is being found has one flow under way, however many wait for it; a
+//! number is used only while its row's owner has the name.
 
 use crate::label::Route;
-use crate::log::{Answered, PendingCall};
 use crate::people::partings;
-use crate::service::flow::Reply;
-use crate::waits::Waits;
-use crate::word::ChatWord;
+use crate::service::flow::{Flow, Reply};
+use crate::word::{PeerReply, PeerRequest, ReplyTo};
 use crate::{Chat, Effects};
 use base::bytes::ByteReader;
 use base::flows::WaitKey;
 use base::hash::HashKey;
-use base::time::{Instant, Now};
+use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::ChatFault;
-use model::id::{MessageId, ShardId};
+use model::id::MessageId;
 use model::ports::access::NameOwner;
 use model::ports::events::{ChatEvent, ChatWhat};
 use model::ports::log::{Call, Done, Read, RowHome, StoreError, Table, Write};
@@ -34,10 +32,11 @@ const VERSION: u8 = 2;
 /// Addresses that may be in the course of being found, a shard. One more is answered as busy.
 const FINDING_MAX: usize = 65_536;
 
+/// Memory of whoever waits for an account and says nothing else, bytes, roughly.
+pub(crate) const FOUND_BYTES: usize = 256;
+
 /// Who waits for the number of an account.
 pub(crate) enum Waiter {
-    /// A device that was let in.
-    Login(Box<crate::sessions::login::LetIn>),
     /// A flow, and what it holds, bytes.
     Flow(WaitKey, usize),
     /// Whoever wants something of it as a contact.
@@ -60,10 +59,6 @@ pub(crate) enum Waiter {
     Stanza(Box<crate::people::stanzas::Handing>),
     /// Whoever wants an account of that name, if there is none.
     Registering(Box<crate::sessions::book_orders::WantsAccount>),
-    /// Another shard, with its question's number.
-    Peer(ShardId, u64),
-    /// A command, by its number.
-    Command(u64),
 }
 
 /// Whose an account is.
@@ -176,8 +171,6 @@ pub(crate) struct Accounts {
     old: HashMap<AccountAddress, AccountRow>,
     half_max: usize,
     finding: BTreeMap<AccountAddress, Finding>,
-    /// Those that are being found, by the numbers of calls and questions.
-    asked: Waits<AccountAddress>,
     /// What waits for them, bytes.
     waiting_bytes: u64,
     last: u64,
@@ -190,7 +183,6 @@ impl Accounts {
             old: HashMap::new(),
             half_max: (known_max as usize / 2).max(1),
             finding: BTreeMap::new(),
-            asked: Waits::default(),
             waiting_bytes: 0,
             last: 0,
         }
@@ -243,10 +235,94 @@ impl Waiter {
             Waiter::Transient(telling) => telling.weight(),
             Waiter::Stanza(handing) => handing.weight(),
             Waiter::Registering(_) => 256 + UserOrder::PASSWORD_BYTES_MAX,
-            _ => 256,
+            _ => FOUND_BYTES,
         };
         (size_of::<Waiter>() + beside) as u64
     }
+}
+
+/// Finds the account with an address for all who wait for it.
+async fn find(mut flow: Flow, address: AccountAddress) {
+    let row = find_row(&mut flow, &address).await;
+    let (chat, now, fx) = flow.state();
+    if let Ok(row) = row {
+        chat.accounts.remember(address.clone(), row);
+    }
+    chat.tell_waiters(now, address, row, fx);
+}
+
+/// By its row here, which is made or written over if somebody wants it; or by asking its home.
+async fn find_row(flow: &mut Flow, address: &AccountAddress) -> Result<AccountRow, ChatFault> {
+    let (chat, _, _) = flow.state();
+    let owner = chat.settings.owner(address);
+    if owner != chat.settings.shard {
+        let request = PeerRequest::Find(Box::new(address.clone()));
+        return match flow.ask(owner, request).await {
+            Some(Ok(PeerReply::Account(row))) => Ok(row),
+            Some(Err(fault)) => Err(fault),
+            _ => Err(ChatFault::Busy),
+        };
+    }
+    let row = read_row(flow, address).await?;
+    let (chat, now, _) = flow.state();
+    let make = chat.accounts.finding.get(address).and_then(|finding| finding.make);
+    // What is made while it is being erased would go with the rest.
+    let is_gone = chat.erasures.has_name(address);
+    let name = chat.owner_of(address);
+    let made = match (row.filter(|row| row.owner.has(name)), Owner::known(name).or(make)) {
+        (Some(row), Some(owner)) if is_taken_over(&row, Some(owner)) && !is_gone => {
+            AccountRow { owner, ..row }
+        }
+        (Some(row), _) => return Ok(row),
+        (None, Some(owner)) if !is_gone => {
+            let before = row.map_or(0, |row| row.id.0);
+            let id = chat.next_account_id(now, before);
+            AccountRow { id, made_s: now.unix_s(), owner }
+        }
+        (None, _) => return Err(ChatFault::UnknownAccount),
+    };
+    if let Some(AccountRow { id, owner: Owner::Booked(uid), .. }) = row
+        && made.id != id
+    {
+        // The row of an account that was removed is about to be written over: its ties end.
+        let write = partings::row(chat.settings.home, (address, uid), Some(id));
+        flow.log_in_time(Call::Write(write)).await.map_err(fault_of)?;
+        flow.state().0.people.partings.look_again();
+    }
+    let (table, key) = (Table::ChatAccounts, flow.state().0.row_key(address));
+    let write = Write::Put { table, key, value: made.encode() };
+    flow.log_in_time(Call::Write(write)).await.map_err(fault_of)?;
+    let (_, now, fx) = flow.state();
+    let what = ChatWhat::AccountMade { account: address.clone(), id: made.id };
+    fx.tell(ChatEvent { at_ms: now.wall_ms, what });
+    Ok(made)
+}
+
+/// The row of an account of this shard.
+async fn read_row(
+    flow: &mut Flow,
+    address: &AccountAddress,
+) -> Result<Option<AccountRow>, ChatFault> {
+    loop {
+        let (table, key) = (Table::ChatAccounts, flow.state().0.row_key(address));
+        let row = match flow.log_in_time(Call::Read(Read::Row { table, key })).await {
+            Ok(Done::Row(row)) => row,
+            Ok(_) => return Err(ChatFault::StoreFailed),
+            Err(error) => return Err(fault_of(error)),
+        };
+        let finding = flow.state().0.accounts.finding.get_mut(address);
+        if !finding.is_some_and(|finding| std::mem::take(&mut finding.is_stale)) {
+            let decode = |row: Box<[u8]>| AccountRow::decode(&row).ok_or(ChatFault::StoreFailed);
+            return row.map(decode).transpose();
+        }
+    }
+}
+
+/// Another shard wants to know an account that is at home here.
+pub(crate) async fn tell_account(mut flow: Flow, to: ReplyTo, address: Box<AccountAddress>) {
+    let row = flow.account_row((&address, None), FOUND_BYTES).await;
+    let (chat, _, fx) = flow.state();
+    chat.reply(to, row.map(PeerReply::Account), fx);
 }
 
 impl Chat {
@@ -272,7 +348,8 @@ impl Chat {
         let weight = waiter.weight();
         let is_full = self.accounts.finding.len() >= FINDING_MAX
             || self.accounts.waiting_bytes + weight > self.settings.undistributed_max()
-            || !self.log.may_ask();
+            || !self.log.may_ask()
+            || self.flows.is_full();
         if is_full {
             return self.account_found(now, address, waiter, Err(ChatFault::Busy), fx);
         }
@@ -283,19 +360,7 @@ impl Chat {
         }
         let finding = Finding { waiters: vec![waiter], make, is_stale: false };
         self.accounts.finding.insert(address.clone(), finding);
-        let owner = self.settings.owner(address);
-        let number = self.accounts.asked.put(address.clone());
-        if owner == self.settings.shard {
-            self.read_account(number, address, fx);
-        } else {
-            let find = ChatWord::Find { number, address: address.clone() };
-            fx.peer_messages.push((owner, find));
-        }
-    }
-
-    fn read_account(&mut self, number: u64, address: &AccountAddress, fx: &mut Effects) {
-        let read = Read::Row { table: Table::ChatAccounts, key: self.row_key(address) };
-        self.log.ask(PendingCall::Account(number), Call::Read(read), fx);
+        self.begin(|flow| find(flow, address.clone()));
     }
 
     /// Who has the name of an account now.
@@ -307,89 +372,6 @@ impl Chat {
         RowHome::at(address.home_hash(self.settings.home)).key(&[address.as_str().as_bytes()])
     }
 
-    /// The row of an account of this shard was read.
-    pub(crate) fn account_read(
-        &mut self,
-        now: Now,
-        number: u64,
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        let Some(address) = self.accounts.asked.at_mut(number).map(|it| it.clone()) else { return };
-        let row = match result {
-            Ok(Done::Row(None)) => Ok(None),
-            Ok(Done::Row(Some(row))) => {
-                AccountRow::decode(&row).map(Some).ok_or(ChatFault::StoreFailed)
-            }
-            Ok(_) => Err(ChatFault::StoreFailed),
-            Err(error) => Err(fault_of(error)),
-        };
-        let row = match row {
-            Ok(row) => row,
-            Err(fault) => return self.end_finding(now, number, Err(fault), fx),
-        };
-        let finding = self.accounts.finding.get_mut(&address);
-        let make = finding.as_ref().and_then(|finding| finding.make);
-        if finding.is_some_and(|finding| std::mem::take(&mut finding.is_stale)) {
-            return self.read_account(number, &address, fx);
-        }
-        // What is made while it is being erased would go with the rest.
-        let is_gone = self.erasures.has_name(&address);
-        let name = self.owner_of(&address);
-        let made = match (row.filter(|row| row.owner.has(name)), Owner::known(name).or(make)) {
-            (Some(row), Some(owner)) if is_taken_over(&row, Some(owner)) && !is_gone => {
-                AccountRow { owner, ..row }
-            }
-            (Some(row), _) => return self.end_finding(now, number, Ok(row), fx),
-            (None, Some(owner)) if !is_gone => {
-                let before = row.map_or(0, |row| row.id.0);
-                let id = self.next_account_id(now, before);
-                AccountRow { id, made_s: now.unix_s(), owner }
-            }
-            (None, _) => {
-                return self.end_finding(now, number, Err(ChatFault::UnknownAccount), fx);
-            }
-        };
-        if let Some(AccountRow { id, owner: Owner::Booked(uid), .. }) = row
-            && made.id != id
-        {
-            // The row of an account that was removed is about to be written over: its ties end.
-            let write = partings::row(self.settings.home, (&address, uid), Some(id));
-            let noted = PendingCall::Noted(Box::new((number, made)));
-            return self.log.ask(noted, Call::Write(write), fx);
-        }
-        self.write_account(number, &address, made, fx);
-    }
-
-    /// It is stored that the ties of an account that was removed end: the next one of its name is
-    /// made.
-    pub(crate) fn parting_noted(
-        &mut self,
-        now: Now,
-        (number, made): (u64, AccountRow),
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        if let Err(error) = result {
-            return self.end_finding(now, number, Err(fault_of(error)), fx);
-        }
-        self.people.partings.look_again();
-        let Some(address) = self.accounts.asked.at(number).cloned() else { return };
-        self.write_account(number, &address, made, fx);
-    }
-
-    fn write_account(
-        &mut self,
-        number: u64,
-        address: &AccountAddress,
-        made: AccountRow,
-        fx: &mut Effects,
-    ) {
-        let (table, key, value) = (Table::ChatAccounts, self.row_key(address), made.encode());
-        let write = Write::Put { table, key, value };
-        self.log.ask(PendingCall::Made(Box::new((number, made))), Call::Write(write), fx);
-    }
-
     /// A number that no account of any address at home here has had: not that before under this
     /// address either, whatever the clock says.
     fn next_account_id(&mut self, now: Now, before: u64) -> AccountId {
@@ -397,66 +379,6 @@ impl Chat {
         let id = MessageId::after(last, now.wall_ms, self.settings.node);
         self.accounts.last = id.0;
         AccountId(id.0)
-    }
-
-    /// The row of a new account was written.
-    pub(crate) fn account_made(
-        &mut self,
-        now: Now,
-        (number, row): (u64, AccountRow),
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        if let (Ok(_), Some(address)) = (&result, self.accounts.asked.at(number)) {
-            let what = ChatWhat::AccountMade { account: address.clone(), id: row.id };
-            fx.tell(ChatEvent { at_ms: now.wall_ms, what });
-        }
-        self.end_finding(now, number, result.map(|_| row).map_err(fault_of), fx);
-    }
-
-    /// Another shard wants to know.
-    pub(crate) fn find_for_peer(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        (number, address): (u64, AccountAddress),
-        fx: &mut Effects,
-    ) {
-        self.find_account(now, &address, None, Waiter::Peer(from, number), fx);
-    }
-
-    /// Another shard knows.
-    pub(crate) fn account_told(
-        &mut self,
-        now: Now,
-        number: u64,
-        result: Result<AccountRow, ChatFault>,
-        fx: &mut Effects,
-    ) {
-        self.end_finding(now, number, result, fx);
-    }
-
-    /// Answers of logs and other shards that did not come in time; when to look again.
-    pub(crate) fn turn_accounts(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let (over, next) = self.accounts.asked.overdue(now, self.settings.limits.answer_ms_max);
-        for address in over {
-            self.tell_waiters(now, address, Err(ChatFault::Busy), fx);
-        }
-        next
-    }
-
-    fn end_finding(
-        &mut self,
-        now: Now,
-        number: u64,
-        row: Result<AccountRow, ChatFault>,
-        fx: &mut Effects,
-    ) {
-        let Some(address) = self.accounts.asked.take(number) else { return };
-        if let Ok(row) = row {
-            self.accounts.remember(address.clone(), row);
-        }
-        self.tell_waiters(now, address, row, fx);
     }
 
     fn tell_waiters(
@@ -483,9 +405,8 @@ impl Chat {
         fx: &mut Effects,
     ) {
         match waiter {
-            Waiter::Login(let_in) => self.account_of_login(now, *let_in, row, fx),
             Waiter::Flow(key, _) => {
-                self.flows.reply(key, Reply::Account(row.map(|row| row.id)));
+                self.flows.reply(key, Reply::Account(row));
             }
             Waiter::Chatroom(order) => {
                 self.moderator_found(now, order, (address, row.map(|row| row.id)), fx);
@@ -513,10 +434,6 @@ impl Chat {
                 self.stanza_receiver_found(*handing, (address, row.map(|row| row.id)), fx);
             }
             Waiter::Registering(wants) => self.account_of_registering(*wants, row, fx),
-            Waiter::Peer(shard, number) => {
-                fx.peer_messages.push((shard, ChatWord::Account { number, result: row }));
-            }
-            Waiter::Command(ask) => self.account_of_command(now, address, (ask, row), fx),
         }
     }
 }

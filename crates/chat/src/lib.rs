@@ -106,7 +106,6 @@ use crate::groups::shows::Shows;
 use crate::groups::temporary::Temporaries;
 use crate::inboxes::Inboxes;
 use crate::log::LogCalls;
-use crate::operators::Commands;
 use crate::operators::announcements::Announcements;
 use crate::operators::erasures::Erasures;
 use crate::operators::errands::Errands;
@@ -242,7 +241,6 @@ pub(crate) struct Chat {
     settings: Settings,
     logins: Logins,
     accounts: Accounts,
-    commands: Commands,
     /// Conversations into which a message comes over from another server.
     moving: HashSet<TimelineId>,
     errands: Errands,
@@ -307,7 +305,6 @@ impl Chat {
         Chat {
             logins: Logins::new((limits.binds_per_s / shards).max(1)),
             accounts: Accounts::new(chat.accounts_known_max),
-            commands: Commands::default(),
             moving: HashSet::new(),
             errands: Waits::default(),
             erasures: Erasures::default(),

@@ -40,20 +40,6 @@ use std::sync::Arc;
 /// the answer.
 #[derive(Debug)]
 pub enum ChatWord {
-    /// Who has this address? Answered by `Account`.
-    Find {
-        /// For the answer.
-        number: u64,
-        /// The address.
-        address: AccountAddress,
-    },
-    /// An account, or why there is none.
-    Account {
-        /// The question's.
-        number: u64,
-        /// The answer.
-        result: Result<AccountRow, ChatFault>,
-    },
     /// A flow asks for something. Answered by `Reply`.
     Request {
         /// For the answer.
@@ -218,6 +204,8 @@ pub enum ChatWord {
 /// What a flow asks of another shard.
 #[derive(Debug)]
 pub enum PeerRequest {
+    /// Who has this address? Answered by `Account`.
+    Find(Box<AccountAddress>),
     /// Store this message in its conversation. Answered by `Stored`.
     Send(Box<SendOrder>),
     /// Amend a message. Answered by `Stored`, of the message that says so.
@@ -233,6 +221,8 @@ pub enum PeerRequest {
 /// What the other shard has done for it.
 #[derive(Debug)]
 pub enum PeerReply {
+    /// The account.
+    Account(AccountRow),
     /// A message is stored.
     Stored(StoredMessage),
     /// These are not added, but may be invited.
@@ -362,7 +352,6 @@ impl Weigh for ChatWord {
                 let messages: usize = fetched.messages.iter().map(|(_, it)| it.weight()).sum();
                 messages + excerpts
             }
-            ChatWord::Find { address, .. } => address.as_str().len(),
             ChatWord::Seek(_) => size_of::<Sought>(),
             ChatWord::List(asked) => asked.weight(),
             ChatWord::Listed { result: Ok(page), .. } => page.weight(),
@@ -412,6 +401,7 @@ impl PeerRequest {
     /// Approximate memory, bytes.
     fn weight(&self) -> usize {
         match self {
+            PeerRequest::Find(address) => address.as_str().len(),
             PeerRequest::Send(order) => order.weight(),
             PeerRequest::Amend(order) => order.weight(),
             PeerRequest::Change(order) => order.weight(),

@@ -57,6 +57,7 @@ async fn carry_out(
     chat.may_order(&order)?;
     let group = chat.group_of(asker, &order).ok_or(ChatFault::Invalid)?;
     let conversation = conversation_of(chat.settings.home, &group);
+    let home = chat.settings.shard_at(conversation);
     let GroupOrder { verb, title, members, client_id, .. } = order;
     let is_own = !asker.is_operator && moved.is_none();
     let makes = is_own && verb == GroupVerb::Create;
@@ -77,7 +78,7 @@ async fn carry_out(
     // What is said with it is the title of what is made.
     let reason = if verb.has_title() { Box::default() } else { wish.title.clone() };
     let change = flow.state().0.change_order(asker, &group, (client_id, wish, moved));
-    let answer = flow.ask(conversation, PeerRequest::Change(change)).await.map(stored);
+    let answer = flow.ask(home, PeerRequest::Change(change)).await.map(stored);
     // What was there already costs nothing.
     let is_new = |it: Result<StoredMessage, ChatFault>| it.is_ok_and(|it| !it.again);
     if makes && answer.is_some_and(|it| !is_new(it)) {
@@ -152,10 +153,9 @@ async fn take_invited(
         }
     }
     let mut left = Vec::new();
-    for accounts in homes.into_values() {
-        let (inbox, by) = (accounts[0].1, asker.address.clone());
-        let asked = Box::new(AddingAsked { accounts, by });
-        match flow.ask(inbox, PeerRequest::Adding(asked)).await {
+    for (home, accounts) in homes {
+        let asked = Box::new(AddingAsked { accounts, by: asker.address.clone() });
+        match flow.ask(home, PeerRequest::Adding(asked)).await {
             Some(Ok(PeerReply::NotAdded(some))) => left.extend(some),
             Some(Err(fault)) => return Err(fault),
             _ => return Err(ChatFault::Busy),

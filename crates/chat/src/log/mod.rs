@@ -6,23 +6,17 @@
 
 mod again;
 
-use crate::accounts::AccountRow;
 use crate::groups::chatrooms;
 use crate::groups::follows::{Drawing, Together};
 use crate::inboxes::Placing;
-use crate::operators::Look;
-use crate::operators::mutes::Muting;
 use crate::people::foreign::queue::Queueing;
 use crate::service::flow::Reply;
-use crate::sessions::login::LetIn;
 use crate::{Chat, Effects};
 use again::{Subject, WriteRetries};
 use base::flows::WaitKey;
 use base::time::{Instant, Now};
-use model::account::AccountId;
-use model::chat::{FastAnswer, FastWish};
 use model::counters::ProcessCounter;
-use model::id::{ConnRef, SessionRef, ShardId};
+use model::id::ShardId;
 use model::ports::calls::{RETRIES_A_TURN_MAX, Tickets, may_be_taken_later};
 use model::ports::log::{
     Call, Completion, Done, REMOVE_SEQS_MAX, StoreError, Table, Ticket, Write,
@@ -37,20 +31,6 @@ const CALLS_MAX: usize = 262_144;
 pub(crate) enum PendingCall {
     /// A flow waits for it.
     Flow(WaitKey),
-    /// The row of an account that is being found, by the number of that.
-    Account(u64),
-    /// A new account's row, likewise.
-    Made(Box<(u64, AccountRow)>),
-    /// A row says whose ties end, before the row of a new account of the same name is written.
-    Noted(Box<(u64, AccountRow)>),
-    /// Where an inbox and a device stand: the last thing before it is let in.
-    Standing(Box<LetIn>, AccountId),
-    /// Where an inbox stands, for a command.
-    Looked(Box<Look>),
-    /// A row says until when an account is muted, or that it is not.
-    Muted(Box<Muting>),
-    /// The row of a mute whose time is over goes.
-    MuteOver,
     /// A message stands in an inbox.
     Placed(Box<Placing>),
     /// A message for another server stands in the queue.
@@ -103,12 +83,6 @@ pub(crate) enum PendingCall {
     Person(TimelineId),
     /// Accounts that were removed, or the row of one of them.
     Partings,
-    /// The tokens of a device that comes back by one.
-    Redeemed(Box<crate::sessions::fast::Coming>),
-    /// Tokens of an account, before another is given.
-    Tokens(Box<(ConnRef, FastWish)>),
-    /// A token is stored.
-    Given(Box<(ConnRef, SessionRef, FastAnswer)>),
     /// The mark of what an account owes to devices that are away, by its inbox.
     PushMark(TimelineId),
     /// The rows of an account's pushes, for a round.
@@ -121,8 +95,6 @@ pub(crate) enum PendingCall {
     Nodes(TimelineId),
     /// The row of an item, by its place among what is read.
     NodeItem(TimelineId, u32),
-    /// That a guest is to be erased, by its inbox.
-    GuestMarked(Box<(LetIn, AccountId)>),
     /// The row of an erasure that begins.
     ErasureBegun(Box<(TimelineId, model::account::AccountAddress)>),
     /// A page of the inbox of an account that is being erased.
@@ -322,13 +294,6 @@ impl Chat {
             PendingCall::Flow(key) => {
                 self.flows.reply(key, Reply::Log(result));
             }
-            PendingCall::Account(number) => self.account_read(now, number, result, fx),
-            PendingCall::Made(made) => self.account_made(now, *made, result, fx),
-            PendingCall::Noted(made) => self.parting_noted(now, *made, result, fx),
-            PendingCall::Standing(let_in, id) => self.enter(now, *let_in, id, result, fx),
-            PendingCall::Looked(look) => self.looked(now, *look, result, fx),
-            PendingCall::Muted(muting) => self.muted(*muting, result, fx),
-            PendingCall::MuteOver => self.mute_over(result, fx),
             PendingCall::Placed(placing) => self.placed_here(now, *placing, result, fx),
             PendingCall::Queued(queueing) => self.queued(*queueing, result, fx),
             PendingCall::QueueRead => self.queue_read(now, result, fx),
@@ -355,16 +320,12 @@ impl Chat {
             PendingCall::Sought(inbox) => self.sought_in(now, inbox, result, fx),
             PendingCall::Person(inbox) => self.person_done(now, inbox, result, fx),
             PendingCall::Partings => self.partings_read(now, result, fx),
-            PendingCall::Redeemed(coming) => self.tokens_read(now, *coming, result, fx),
-            PendingCall::Tokens(wish) => self.gives_token(now, *wish, result, fx),
-            PendingCall::Given(given) => self.token_given(*given, result, fx),
             PendingCall::PushMark(inbox) => self.mark_written(inbox, result),
             PendingCall::PushRows(number) => self.push_rows_read(now, number, result, fx),
             PendingCall::PushOwed(number) => self.owed_read(now, number, result, fx),
             PendingCall::PushWish(inbox) => self.push_wish_goes_on(now, inbox, result, fx),
             PendingCall::Nodes(inbox) => self.nodes_done(now, inbox, result, fx),
             PendingCall::NodeItem(inbox, at) => self.item_read(now, (inbox, at), result, fx),
-            PendingCall::GuestMarked(it) => self.guest_marked(*it, result, fx),
             PendingCall::ErasureBegun(of) => self.erasure_begun(*of, result, fx),
             PendingCall::ErasurePage(inbox) => self.erasure_page(now, inbox, result, fx),
             PendingCall::ErasureWrote(inbox) => self.erasure_wrote(now, inbox, result),

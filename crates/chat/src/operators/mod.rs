@@ -16,8 +16,8 @@ pub(crate) mod reviews;
 pub(crate) mod shares;
 pub mod words;
 
-use crate::accounts::{AccountRow, Owner, Waiter};
-use crate::log::{Answered, PendingCall};
+use crate::accounts::{AccountRow, FOUND_BYTES, Owner};
+use crate::service::flow::Flow;
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
@@ -25,21 +25,7 @@ use model::chat::foreign::ForeignArrival;
 use model::chat::{ChatFault, MovedChange, MovedMessage};
 use model::ports::chat::{ChatAccountStatus, ChatAnswer, ChatCommand, Errand};
 use model::ports::log::{Call, Done, Read};
-use model::timeline::{Seq, TimelineId};
-use std::collections::HashMap;
-
-/// An account that is looked at, whose inbox is being asked.
-pub(crate) struct Look {
-    ask: u64,
-    address: AccountAddress,
-    id: AccountId,
-    made_s: u32,
-    inbox: TimelineId,
-}
-
-/// Commands that wait for an account.
-#[derive(Default)]
-pub(crate) struct Commands(HashMap<u64, What>);
+use model::timeline::Seq;
 
 /// What becomes of the account of a command.
 enum What {
@@ -52,6 +38,73 @@ enum What {
     MoveIn(Box<MovedMessage>),
     ChangeMoved(Box<MovedChange>),
     MovedUpTo(Seq),
+}
+
+/// Finds the account of a command, and does what is wanted of it.
+async fn act(
+    mut flow: Flow,
+    ask: u64,
+    (address, make): (AccountAddress, Option<Owner>),
+    what: What,
+) {
+    let row = flow.account_row((&address, make), FOUND_BYTES).await;
+    let (chat, now, fx) = flow.state();
+    let answer = match (row, what) {
+        (Ok(row), What::Look) => look_at(&mut flow, &address, row).await,
+        (Ok(row), What::Mute(until_s)) => mutes::mute(&mut flow, until_s, (&address, row)).await,
+        (Ok(row), What::Kick) => {
+            let inbox = address.inbox(chat.settings.home, row.id);
+            ChatAnswer::Ended(chat.end_all(inbox, fx))
+        }
+        (Ok(row), What::Erase) => return chat.erase(ask, &address, row, fx),
+        (Ok(row), What::Errand(errand)) => {
+            return chat.run_errand(now, ask, (*errand, row.id), fx);
+        }
+        (Ok(row), What::Foreign(arrival)) => {
+            return chat.foreign_arrives(now, ask, (*arrival, Some(row.id)), fx);
+        }
+        (Err(ChatFault::UnknownAccount), What::Foreign(arrival)) => {
+            return chat.foreign_arrives(now, ask, (*arrival, None), fx);
+        }
+        (Ok(row), What::MoveIn(moved)) => {
+            return chat.moves_in(ask, (&address, row.id), *moved, fx);
+        }
+        (Err(ChatFault::UnknownAccount), What::MoveIn(moved)) if moved.is_in_group(&address) => {
+            // Whoever said it there is not known here.
+            return chat.moves_in(ask, (&address, AccountId::FOREIGN), *moved, fx);
+        }
+        (Ok(row), What::ChangeMoved(moved)) => {
+            return chat.changes_moved(now, ask, (&address, row.id), *moved, fx);
+        }
+        (Ok(row), What::MovedUpTo(upto)) => {
+            return chat.has_moved(ask, (&address, row.id), upto, fx);
+        }
+        (Err(ChatFault::UnknownAccount), What::Look | What::Mute(_)) => ChatAnswer::Account(None),
+        (Err(ChatFault::UnknownAccount), What::Erase) => ChatAnswer::Erasing(None),
+        (Err(ChatFault::UnknownAccount), What::Kick) => ChatAnswer::Ended(0),
+        (
+            Err(ChatFault::UnknownAccount),
+            What::Errand(_) | What::MoveIn(_) | What::ChangeMoved(_) | What::MovedUpTo(_),
+        ) => ChatAnswer::Told(None),
+        (Err(ChatFault::StoreFailed | ChatFault::StoreFull), _) => ChatAnswer::StoreFailed,
+        (Err(_), _) => ChatAnswer::Busy,
+    };
+    flow.state().2.answers.push((ask, answer));
+}
+
+/// What an account is, and where its inbox stands.
+async fn look_at(flow: &mut Flow, address: &AccountAddress, row: AccountRow) -> ChatAnswer {
+    let AccountRow { id, made_s, .. } = row;
+    let (chat, _, _) = flow.state();
+    let (inbox, reader) = (address.inbox(chat.settings.home, id), chat.settings.reader(""));
+    let read = Read::Standing { timeline: inbox, reader };
+    let Ok(Done::Standing(status)) = flow.log(Call::Read(read)).await else {
+        return ChatAnswer::StoreFailed;
+    };
+    let (chat, now, _) = flow.state();
+    let (devices, head) = (chat.sessions.devices(inbox), status.last);
+    let muted_until_s = chat.mutes.until(now, address);
+    ChatAnswer::Account(Some(ChatAccountStatus { id, made_s, devices, head, muted_until_s }))
 }
 
 impl Chat {
@@ -94,94 +147,8 @@ impl Chat {
             ChatCommand::ChangeMoved(address, moved) => (address, None, What::ChangeMoved(moved)),
             ChatCommand::MovedUpTo(address, upto) => (address, None, What::MovedUpTo(upto)),
         };
-        self.commands.0.insert(ask, what);
-        self.find_account(now, &address, make, Waiter::Command(ask), fx);
-    }
-
-    /// The account of a command is found, or not.
-    pub(crate) fn account_of_command(
-        &mut self,
-        now: Now,
-        address: &AccountAddress,
-        (ask, row): (u64, Result<AccountRow, ChatFault>),
-        fx: &mut Effects,
-    ) {
-        let Some(what) = self.commands.0.remove(&ask) else { return };
-        let answer = match (row, what) {
-            (Ok(AccountRow { id, made_s, .. }), What::Look) => {
-                return self.look_at_account(ask, address, (id, made_s), fx);
-            }
-            (Ok(AccountRow { id, .. }), What::Kick) => {
-                let inbox = address.inbox(self.settings.home, id);
-                ChatAnswer::Ended(self.end_all(inbox, fx))
-            }
-            (Ok(AccountRow { id, made_s, .. }), What::Mute(until_s)) => {
-                return self.mute(now, (ask, until_s), (address, (id, made_s)), fx);
-            }
-            (Ok(row), What::Erase) => return self.erase(ask, address, row, fx),
-            (Ok(AccountRow { id, .. }), What::Errand(errand)) => {
-                return self.run_errand(now, ask, (*errand, id), fx);
-            }
-            (Ok(AccountRow { id, .. }), What::Foreign(arrival)) => {
-                return self.foreign_arrives(now, ask, (*arrival, Some(id)), fx);
-            }
-            (Err(ChatFault::UnknownAccount), What::Foreign(arrival)) => {
-                return self.foreign_arrives(now, ask, (*arrival, None), fx);
-            }
-            (Ok(AccountRow { id, .. }), What::MoveIn(moved)) => {
-                return self.moves_in(ask, (address, id), *moved, fx);
-            }
-            (Err(ChatFault::UnknownAccount), What::MoveIn(moved)) if moved.is_in_group(address) => {
-                // Whoever said it there is not known here.
-                return self.moves_in(ask, (address, AccountId::FOREIGN), *moved, fx);
-            }
-            (Ok(AccountRow { id, .. }), What::ChangeMoved(moved)) => {
-                return self.changes_moved(now, ask, (address, id), *moved, fx);
-            }
-            (Ok(AccountRow { id, .. }), What::MovedUpTo(upto)) => {
-                return self.has_moved(ask, (address, id), upto, fx);
-            }
-            (Err(ChatFault::UnknownAccount), What::Look | What::Mute(_)) => {
-                ChatAnswer::Account(None)
-            }
-            (Err(ChatFault::UnknownAccount), What::Erase) => ChatAnswer::Erasing(None),
-            (Err(ChatFault::UnknownAccount), What::Kick) => ChatAnswer::Ended(0),
-            (
-                Err(ChatFault::UnknownAccount),
-                What::Errand(_) | What::MoveIn(_) | What::ChangeMoved(_) | What::MovedUpTo(_),
-            ) => ChatAnswer::Told(None),
-            (Err(ChatFault::StoreFailed | ChatFault::StoreFull), _) => ChatAnswer::StoreFailed,
-            (Err(_), _) => ChatAnswer::Busy,
-        };
-        fx.answers.push((ask, answer));
-    }
-
-    /// Asks where the inbox of an account stands, for whoever looks at it.
-    pub(crate) fn look_at_account(
-        &mut self,
-        ask: u64,
-        address: &AccountAddress,
-        (id, made_s): (AccountId, u32),
-        fx: &mut Effects,
-    ) {
-        let inbox = address.inbox(self.settings.home, id);
-        let look = Box::new(Look { ask, address: address.clone(), id, made_s, inbox });
-        let read = Read::Standing { timeline: inbox, reader: self.settings.reader("") };
-        self.log.ask(PendingCall::Looked(look), Call::Read(read), fx);
-    }
-
-    /// Where the inbox of an account stands.
-    pub(crate) fn looked(&mut self, now: Now, look: Look, result: Answered, fx: &mut Effects) {
-        let Look { ask, address, id, made_s, inbox } = look;
-        let answer = match result {
-            Ok(Done::Standing(status)) => {
-                let (devices, head) = (self.sessions.devices(inbox), status.last);
-                let muted_until_s = self.mutes.until(now, &address);
-                let status = ChatAccountStatus { id, made_s, devices, head, muted_until_s };
-                ChatAnswer::Account(Some(status))
-            }
-            _ => ChatAnswer::StoreFailed,
-        };
-        fx.answers.push((ask, answer));
+        if !self.begin(|flow| act(flow, ask, (address, make), what)) {
+            fx.answers.push((ask, ChatAnswer::Busy));
+        }
     }
 }

@@ -4,11 +4,12 @@
 //! each of its devices sends from. Invariant: a mute that was answered holds from then on, over
 //! restarts too, until its time is over or it is lifted. It does not keep anybody from reading.
 
-use crate::log::{Answered, PendingCall};
-use crate::{Chat, Effects};
+use super::look_at;
+use crate::accounts::AccountRow;
+use crate::service::flow::Flow;
 use base::bytes::ByteReader;
 use base::time::Now;
-use model::account::{AccountAddress, AccountId};
+use model::account::AccountAddress;
 use model::counters::ProcessCounter;
 use model::ports::chat::ChatAnswer;
 use model::ports::log::{Call, RowHome, Table, Write};
@@ -22,15 +23,6 @@ pub(crate) struct Mutes {
     until: HashMap<AccountAddress, u32>,
     /// Those of whom a change is with the log, and how many: their rows are that one's.
     asked: HashMap<AccountAddress, u32>,
-}
-
-/// A mute that is with the log.
-pub(crate) struct Muting {
-    ask: u64,
-    address: AccountAddress,
-    until_s: u32,
-    /// What the account is otherwise.
-    of: (AccountId, u32),
 }
 
 impl Mutes {
@@ -69,68 +61,60 @@ impl Mutes {
     }
 }
 
-impl Chat {
-    /// An account that is there is to be muted until a Unix second, or not any more.
-    pub(crate) fn mute(
-        &mut self,
-        now: Now,
-        (ask, until_s): (u64, u32),
-        (address, of): (&AccountAddress, (AccountId, u32)),
-        fx: &mut Effects,
-    ) {
-        let until_s = if until_s > now.unix_s() { until_s } else { 0 };
-        let is_new = until_s > 0 && !self.mutes.until.contains_key(address);
-        let most = self.settings.limits.chat.muted_accounts_max as usize;
-        if is_new && self.mutes.until.len() >= most {
-            for address in self.mutes.over(now) {
-                let write = Write::Delete { table: Table::ChatMutes, key: self.row_key(&address) };
-                self.log.ask(PendingCall::MuteOver, Call::Write(write), fx);
-            }
-            if self.mutes.until.len() >= most {
-                return fx.answers.push((ask, ChatAnswer::MutesFull));
-            }
+/// An account that is there is to be muted until a Unix second, or not any more.
+pub(super) async fn mute(
+    flow: &mut Flow,
+    until_s: u32,
+    (address, row): (&AccountAddress, AccountRow),
+) -> ChatAnswer {
+    let (chat, now, _) = flow.state();
+    let until_s = if until_s > now.unix_s() { until_s } else { 0 };
+    let is_new = until_s > 0 && !chat.mutes.until.contains_key(address);
+    let most = chat.settings.limits.chat.muted_accounts_max as usize;
+    if is_new && chat.mutes.until.len() >= most {
+        for address in chat.mutes.over(now) {
+            chat.begin(|flow| delete_row(flow, address));
         }
-        if !self.log.may_ask() {
-            return fx.answers.push((ask, ChatAnswer::Busy));
+        if chat.mutes.until.len() >= most {
+            return ChatAnswer::MutesFull;
         }
-        let (table, key) = (Table::ChatMutes, self.row_key(address));
-        let write = match until_s {
-            0 => Write::Delete { table, key },
-            _ => {
-                let value = [&[VERSION][..], &until_s.to_le_bytes()].concat().into();
-                Write::Put { table, key, value }
-            }
-        };
-        *self.mutes.asked.entry(address.clone()).or_default() += 1;
-        let muting = Box::new(Muting { ask, address: address.clone(), until_s, of });
-        self.log.ask(PendingCall::Muted(muting), Call::Write(write), fx);
     }
-
-    /// The log has it, or not.
-    pub(crate) fn muted(&mut self, muting: Muting, result: Answered, fx: &mut Effects) {
-        let Muting { ask, address, until_s, of } = muting;
-        if let Some(asked) = self.mutes.asked.get_mut(&address) {
-            *asked -= 1;
-            if *asked == 0 {
-                self.mutes.asked.remove(&address);
-            }
-        }
-        if result.is_err() {
-            return fx.answers.push((ask, ChatAnswer::StoreFailed));
-        }
-        match until_s {
-            0 => drop(self.mutes.until.remove(&address)),
-            _ => drop(self.mutes.until.insert(address.clone(), until_s)),
-        }
-        self.look_at_account(ask, &address, of, fx);
+    if !chat.log.may_ask() {
+        return ChatAnswer::Busy;
     }
-
-    /// The row of a mute whose time is over has gone, or not. Then it is left to the next start:
-    /// asked for again it might come behind the row of another mute of the account.
-    pub(crate) fn mute_over(&mut self, result: Answered, fx: &mut Effects) {
-        if result.is_err() {
-            fx.counters.count(ProcessCounter::RemovalsGivenUp);
+    let (table, key) = (Table::ChatMutes, chat.row_key(address));
+    let write = match until_s {
+        0 => Write::Delete { table, key },
+        _ => {
+            let value = [&[VERSION][..], &until_s.to_le_bytes()].concat().into();
+            Write::Put { table, key, value }
         }
+    };
+    *chat.mutes.asked.entry(address.clone()).or_default() += 1;
+    let stored = flow.log(Call::Write(write)).await;
+    let mutes = &mut flow.state().0.mutes;
+    if let Some(asked) = mutes.asked.get_mut(address) {
+        *asked -= 1;
+        if *asked == 0 {
+            mutes.asked.remove(address);
+        }
+    }
+    if stored.is_err() {
+        return ChatAnswer::StoreFailed;
+    }
+    match until_s {
+        0 => drop(mutes.until.remove(address)),
+        _ => drop(mutes.until.insert(address.clone(), until_s)),
+    }
+    look_at(flow, address, row).await
+}
+
+/// The time of a mute is over: its row goes. What fails is left to the next start: asked for again
+/// it might come behind the row of another mute of the account.
+async fn delete_row(mut flow: Flow, address: AccountAddress) {
+    let (table, key) = (Table::ChatMutes, flow.state().0.row_key(&address));
+    if flow.log(Call::Write(Write::Delete { table, key })).await.is_err() {
+        flow.state().2.counters.count(ProcessCounter::RemovalsGivenUp);
     }
 }
 

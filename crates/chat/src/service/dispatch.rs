@@ -102,10 +102,6 @@ impl Chat {
         fx: &mut Effects,
     ) {
         match message {
-            ChatWord::Find { number, address } => {
-                self.find_for_peer(now, from, (number, address), fx);
-            }
-            ChatWord::Account { number, result } => self.account_told(now, number, result, fx),
             ChatWord::Request { number, request } => {
                 self.requested(now, ReplyTo { shard: from, number }, request, fx);
             }
@@ -170,7 +166,6 @@ impl Chat {
     pub(super) fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.turn_inboxes(now, fx);
         let first = earliest([
-            self.turn_accounts(now, fx),
             self.turn_errands(now, fx),
             self.turn_erasures(now, fx),
             self.turn_displays(now, fx),

@@ -6,7 +6,7 @@
 //! answered. Of a flow that goes with its shard nothing was acknowledged, or the outbox has it.
 
 use super::ShardState;
-use crate::accounts::{Waiter, fault_of};
+use crate::accounts::{AccountRow, Owner, Waiter, fault_of, tell_account};
 use crate::conversations::changes::{Subject, Task as Inquiry, Wish};
 use crate::groups::{GroupTask, adding, changes};
 use crate::log::{Answered, PendingCall};
@@ -20,6 +20,7 @@ use base::never;
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{ChatFault, NewMessage};
+use model::id::ShardId;
 use model::ports::log::{Appended, Call, Done, StoreError, Write};
 use model::ports::reviews::ReviewVerdict;
 use model::timeline::{Message, TimelineId};
@@ -39,7 +40,7 @@ pub(crate) enum Reply {
     /// The log has done what it was asked for.
     Log(Answered),
     /// The account with an address.
-    Account(Result<AccountId, ChatFault>),
+    Account(Result<AccountRow, ChatFault>),
     /// A door is open.
     Entered(Result<(), ChatFault>),
     /// The shard that was asked has done it.
@@ -81,12 +82,27 @@ impl Flow {
         async {
             match self.0.reply().await {
                 Reply::Log(answer) => answer,
+                Reply::Late => Err(StoreError::Busy),
                 _ => {
                     never!(true, "the log answers with what it has done");
                     Err(StoreError::Failed)
                 }
             }
         }
+    }
+
+    /// The same, where it is not waited for long: a log that is too busy may do it all the same.
+    pub(crate) fn log_in_time(&mut self, call: Call) -> impl Future<Output = Answered> {
+        let key = self.key();
+        self.limit_wait(key);
+        self.log(call)
+    }
+
+    /// The wait with this key ends in time.
+    fn limit_wait(&mut self, key: WaitKey) {
+        let (chat, now, _) = self.state();
+        let wait = Duration::from_millis(chat.settings.limits.answer_ms_max.into());
+        chat.flows.set_deadline(key, now.after(wait));
     }
 
     /// Has the log store a message, likewise.
@@ -110,15 +126,24 @@ impl Flow {
         }
     }
 
-    /// The account with an address; `bytes`: memory of what waits for it.
+    /// The number of the account with an address; `bytes`: memory of what waits for it.
     pub(crate) async fn account(
         &mut self,
         address: &AccountAddress,
         bytes: usize,
     ) -> Result<AccountId, ChatFault> {
+        self.account_row((address, None), bytes).await.map(|row| row.id)
+    }
+
+    /// The account itself, which is made for somebody if it is not there.
+    pub(crate) async fn account_row(
+        &mut self,
+        (address, make): (&AccountAddress, Option<Owner>),
+        bytes: usize,
+    ) -> Result<AccountRow, ChatFault> {
         let key = self.key();
         let (chat, now, fx) = self.state();
-        chat.find_account(now, address, None, Waiter::Flow(key, bytes), fx);
+        chat.find_account(now, address, make, Waiter::Flow(key, bytes), fx);
         match self.0.reply().await {
             Reply::Account(found) => found,
             _ => unexpected("an account is found or not"),
@@ -199,16 +224,16 @@ impl Flow {
         }
     }
 
-    /// Asks the shard where a timeline is at home, which may be this one, and waits for its reply;
-    /// none: that takes too long, and may be done all the same.
+    /// Asks a shard, which may be this one, and waits for its reply; none: that takes too long, and
+    /// may be done all the same.
     pub(crate) fn ask(
         &mut self,
-        home: TimelineId,
+        shard: ShardId,
         request: PeerRequest,
     ) -> impl Future<Output = Option<Result<PeerReply, ChatFault>>> {
         let key = self.key();
         let (chat, now, fx) = self.state();
-        let (shard, number) = (chat.settings.shard_at(home), key.number());
+        let number = key.number();
         if shard == chat.settings.shard {
             chat.requested(now, ReplyTo { shard, number }, request, fx);
         } else {
@@ -223,7 +248,8 @@ impl Flow {
         conversation: TimelineId,
         request: PeerRequest,
     ) -> impl Future<Output = Result<StoredMessage, ChatFault>> {
-        let reply = self.ask(conversation, request);
+        let home = self.state().0.settings.shard_at(conversation);
+        let reply = self.ask(home, request);
         async { reply.await.map_or(Err(ChatFault::Busy), stored) }
     }
 
@@ -233,9 +259,7 @@ impl Flow {
     }
 
     async fn peer_reply(&mut self, key: WaitKey) -> Option<Result<PeerReply, ChatFault>> {
-        let (chat, now, _) = self.state();
-        let wait = Duration::from_millis(chat.settings.limits.answer_ms_max.into());
-        chat.flows.set_deadline(key, now.after(wait));
+        self.limit_wait(key);
         match self.0.reply().await {
             Reply::Peer(result) => Some(result),
             Reply::Late => None,
@@ -268,6 +292,7 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let is_begun = match request {
+            PeerRequest::Find(address) => self.begin(|flow| tell_account(flow, to, address)),
             PeerRequest::Send(order) => return self.store_sent(now, to, order, fx),
             PeerRequest::Amend(order) => return self.amend_here(to, order, fx),
             PeerRequest::Change(order) => self.begin(|flow| changes::change(flow, to, order)),

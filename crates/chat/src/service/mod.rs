@@ -132,7 +132,7 @@ impl Service for ChatService {
     }
 
     fn admitted(&mut self, now: Now, number: u64, answer: Admission, fx: &mut Effects) {
-        self.act(now, fx, |chat, fx| chat.admitted(now, number, answer, fx));
+        self.act(now, fx, |chat, fx| chat.admitted(number, answer, fx));
     }
 
     fn reviewed(&mut self, now: Now, number: u64, verdict: ReviewVerdict, fx: &mut Effects) {

@@ -35,7 +35,6 @@ impl Chat {
             return self.turn_away(&login, conn, Denial::BadCredentials, fx);
         };
         let login = Box::new(login);
-        let let_in = Box::new(LetIn { conn, login, grant, owner, version, data: None });
-        self.find_for_login(now, let_in, fx);
+        self.begin_to_enter(LetIn { conn, login, grant, owner, version, data: None }, fx);
     }
 }

@@ -15,8 +15,9 @@
 //!     binding u8 | given u32, good until u32 (Unix seconds) | secret 32
 //! ```
 
-use crate::log::{Answered, PendingCall};
+use crate::service::flow::Flow;
 use crate::sessions::login::LetIn;
+use crate::sessions::{Requester, login};
 use crate::{Chat, Effects};
 use base::bytes::ByteReader;
 use base::hex;
@@ -25,12 +26,12 @@ use hmac::{Hmac, KeyInit, Mac};
 use model::account::AccountAddress;
 use model::chat::{
     ChatDelivery, FAST_AGENT_BYTES_MAX, FastAnswer, FastBinding, FastOutcome, FastSecret, FastWish,
-    Redeeming,
+    Login, Redeeming,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef};
 use model::ports::access::{Grant, GrantedAccount, Who};
-use model::ports::log::{Call, Done, ROWS_MAX, Read, RowHome, Table, Write};
+use model::ports::log::{Call, Done, ROWS_MAX, Read, Row, RowHome, Table, Write};
 use model::session::Denial;
 use sha2::Sha256;
 
@@ -38,12 +39,6 @@ const VERSION: u8 = 1;
 
 /// Tokens of one device: the newest, and the one before until that was used.
 const KEPT_MAX: usize = 2;
-
-/// A device that comes back by a token.
-pub(crate) struct Coming {
-    conn: ConnRef,
-    redeeming: Redeeming,
-}
 
 /// Tokens of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -115,6 +110,61 @@ fn mac(secret: &FastSecret, label: &[u8], bound: &[u8]) -> Hmac<Sha256> {
     mac
 }
 
+/// A device comes in by a token.
+async fn redeem(mut flow: Flow, conn: ConnRef, redeeming: Redeeming) {
+    let (chat, _, _) = flow.state();
+    let (table, login) = (Table::ChatTokens, &redeeming.login);
+    let key = chat.token_key(&login.account, &redeeming.agent);
+    let row = flow.log(Call::Read(Read::Row { table, key })).await;
+    let (chat, now, fx) = flow.state();
+    let let_in = match row {
+        Ok(Done::Row(row)) => chat.let_in_by_token(now, (conn, redeeming), row, fx),
+        _ => Err(Box::new((redeeming.login, Denial::Unavailable))),
+    };
+    match let_in {
+        Ok(let_in) => login::enter(flow, let_in).await,
+        Err(refused) => chat.turn_away(&refused.0, conn, refused.1, fx),
+    }
+}
+
+/// A device is given a token, or its tokens are revoked.
+async fn token(mut flow: Flow, wait: Requester, wish: FastWish) {
+    let outcome = token_of(&mut flow, wait, wish).await.unwrap_or(FastOutcome::Denied);
+    let (chat, _, fx) = flow.state();
+    chat.answer_token(wait, outcome, fx);
+}
+
+async fn token_of(flow: &mut Flow, wait: Requester, wish: FastWish) -> Option<FastOutcome> {
+    let (chat, _, _) = flow.state();
+    let asker = chat.asker(wait.conn, wait.session)?;
+    let FastWish { session, agent, binding, secret, .. } = wish;
+    let agent = agent.unwrap_or(asker.device);
+    let is_agent = (1..=FAST_AGENT_BYTES_MAX).contains(&agent.len());
+    if !is_agent || !chat.log.may_ask() {
+        return None;
+    }
+    let (table, key) = (Table::ChatTokens, chat.token_key(&asker.address, &agent));
+    let Some(secret) = secret else {
+        let deleted = flow.log(Call::Write(Write::Delete { table, key })).await;
+        return deleted.is_ok().then_some(FastOutcome::Revoked);
+    };
+    let is_given = chat.settings.limits.chat.fast_token_s_max > 0;
+    chat.account_of_token(session).filter(|_| is_given)?;
+    let prefix = chat.tokens_key(&asker.address, b"");
+    let read = Read::Rows { table, prefix, after: None, count: ROWS_MAX };
+    let Ok(Done::Rows(rows)) = flow.log(Call::Read(read)).await else { return None };
+    let (chat, now, fx) = flow.state();
+    // It may have gone meanwhile, or be somebody else in the book.
+    chat.asker(wait.conn, wait.session)?;
+    let account = chat.account_of_token(session)?;
+    let given_s = now.unix_s();
+    let until_s = given_s.saturating_add(chat.settings.limits.chat.fast_token_s_max);
+    let token = Token { binding, given_s, until_s, secret };
+    let write = chat.one_more_token((key, account), (rows, token), fx);
+    let stored = flow.log(Call::Write(write)).await;
+    stored.is_ok().then_some(FastOutcome::Given { secret, until_s })
+}
+
 impl Chat {
     pub(crate) fn tokens_key(&self, address: &AccountAddress, agent: &[u8]) -> Box<[u8]> {
         let home = RowHome::at(address.home_hash(self.settings.home));
@@ -143,28 +193,20 @@ impl Chat {
             fx.counters.count(ChatCounter::TokensRefused);
             return self.turn_away(&redeeming.login, conn, Denial::BadMethod, fx);
         }
-        if !self.log.may_ask() {
+        if !self.log.may_ask() || self.flows.is_full() {
             return self.turn_away(&redeeming.login, conn, Denial::Busy, fx);
         }
-        let key = self.token_key(&redeeming.login.account, &redeeming.agent);
-        let read = Read::Row { table: Table::ChatTokens, key };
-        let coming = Box::new(Coming { conn, redeeming });
-        self.log.ask(PendingCall::Redeemed(coming), Call::Read(read), fx);
+        self.begin(|flow| redeem(flow, conn, redeeming));
     }
 
     /// The tokens of a device were read: it is let in if it has shown one.
-    pub(crate) fn tokens_read(
+    fn let_in_by_token(
         &mut self,
         now: Now,
-        coming: Coming,
-        result: Answered,
+        (conn, redeeming): (ConnRef, Redeeming),
+        row: Option<Box<[u8]>>,
         fx: &mut Effects,
-    ) {
-        let Coming { conn, redeeming } = coming;
-        let row = match result {
-            Ok(Done::Row(row)) => row,
-            _ => return self.turn_away(&redeeming.login, conn, Denial::Unavailable, fx),
-        };
+    ) -> Result<LetIn, Box<(Login, Denial)>> {
         let tokens = row.as_deref().and_then(Tokens::decode);
         let shown = tokens.as_ref().and_then(|it| it.shown(now.unix_s(), &redeeming));
         let user = self.settings.user_of(&redeeming.login.account).to_owned();
@@ -178,7 +220,7 @@ impl Chat {
         let (Some(mut tokens), Some(at)) = (tokens.filter(|it| holds(it) && !is_over), shown)
         else {
             fx.counters.count(ChatCounter::TokensRefused);
-            return self.turn_away(&redeeming.login, conn, Denial::BadCredentials, fx);
+            return Err(Box::new((redeeming.login, Denial::BadCredentials)));
         };
         let mac = mac(&tokens.tokens[at].secret, b"Responder", &redeeming.bound);
         let data = Some(mac.finalize().into_bytes().as_slice().into());
@@ -193,38 +235,21 @@ impl Chat {
         }
         let (user, by_password) = (Some(user.into()), true);
         let grant = Grant { user, rules: None, until_s, account, by_password };
-        let login = Box::new(redeeming.login);
-        let Some(owner) = self.owner_of_login(&login, &grant) else {
-            return self.turn_away(&login, conn, Denial::BadCredentials, fx);
-        };
-        let let_in = Box::new(LetIn { conn, login, grant, owner, version, data });
-        self.find_for_login(now, let_in, fx);
+        match self.owner_of_login(&redeeming.login, &grant) {
+            Some(owner) => {
+                let login = Box::new(redeeming.login);
+                Ok(LetIn { conn, login, grant, owner, version, data })
+            }
+            None => Err(Box::new((redeeming.login, Denial::BadCredentials))),
+        }
     }
 
     /// A device wants a token, or its tokens revoked.
-    pub(crate) fn wants_token(&mut self, from: ConnRef, mut wish: FastWish, fx: &mut Effects) {
-        let Some(asker) = self.asker(from, wish.session) else { return };
-        let agent = wish.agent.take().unwrap_or(asker.device);
-        let is_agent = (1..=FAST_AGENT_BYTES_MAX).contains(&agent.len());
-        if wish.secret.is_none() && is_agent && self.log.may_ask() {
-            let (table, key) = (Table::ChatTokens, self.token_key(&asker.address, &agent));
-            let given = Box::new((from, wish.session, wish.answer(FastOutcome::Revoked)));
-            let write = Write::Delete { table, key };
-            return self.log.ask(PendingCall::Given(given), Call::Write(write), fx);
+    pub(crate) fn wants_token(&mut self, from: ConnRef, wish: FastWish, fx: &mut Effects) {
+        let wait = Requester { conn: from, session: wish.session, number: wish.number };
+        if self.asker(from, wish.session).is_some() && !self.begin(|flow| token(flow, wait, wish)) {
+            self.answer_token(wait, FastOutcome::Denied, fx);
         }
-        let may = is_agent && self.settings.limits.chat.fast_token_s_max > 0;
-        if self.account_of_token(wish.session).is_none() || !may || !self.log.may_ask() {
-            let denied = wish.answer(FastOutcome::Denied);
-            return self.token_given((from, wish.session, denied), Ok(Done::Written), fx);
-        }
-        let read = Read::Rows {
-            table: Table::ChatTokens,
-            prefix: self.tokens_key(&asker.address, b""),
-            after: None,
-            count: ROWS_MAX,
-        };
-        wish.agent = Some(agent);
-        self.log.ask(PendingCall::Tokens(Box::new((from, wish))), Call::Read(read), fx);
     }
 
     /// As whom the book has somebody who came by a password, and whose rights have no end of their
@@ -234,23 +259,14 @@ impl Chat {
         session.account.filter(|_| session.until_s == 0 && session.by_password)
     }
 
-    /// The tokens of an account were read: it gets one more.
-    pub(crate) fn gives_token(
+    /// One more token among those of an account: the row that has it. Rows of too many are deleted.
+    fn one_more_token(
         &mut self,
-        now: Now,
-        (conn, wish): (ConnRef, FastWish),
-        result: Answered,
+        (key, account): (Box<[u8]>, GrantedAccount),
+        (rows, token): (Vec<Row>, Token),
         fx: &mut Effects,
-    ) {
-        let denied = (conn, wish.session, wish.answer(FastOutcome::Denied));
-        let FastWish { session, number, agent, binding, secret } = wish;
-        let account = self.account_of_token(session);
-        let (Some(asker), Some(account), Some(agent), Some(secret), Ok(Done::Rows(rows))) =
-            (self.asker(conn, session), account, agent, secret, result)
-        else {
-            return self.token_given(denied, Ok(Done::Written), fx);
-        };
-        let (table, key) = (Table::ChatTokens, self.token_key(&asker.address, &agent));
+    ) -> Write {
+        let table = Table::ChatTokens;
         let mut own = Tokens { account, tokens: Vec::new() };
         let mut others = Vec::new();
         for (of, value) in rows {
@@ -270,32 +286,21 @@ impl Chat {
         for (_, key) in others.into_iter().take(too_many) {
             self.log.write(Write::Delete { table, key }, fx);
         }
-        let given_s = now.unix_s();
-        let until_s = given_s.saturating_add(self.settings.limits.chat.fast_token_s_max);
         if own.tokens.len() >= KEPT_MAX {
             own.tokens.remove(0);
         }
-        own.tokens.push(Token { binding, given_s, until_s, secret });
-        let write = Write::Put { table, key, value: own.encode() };
-        let outcome = FastOutcome::Given { secret, until_s };
-        let given = Box::new((conn, session, FastAnswer { number, outcome }));
-        self.log.ask(PendingCall::Given(given), Call::Write(write), fx);
+        own.tokens.push(token);
+        Write::Put { table, key, value: own.encode() }
     }
 
     /// The answer to a request for a token: what it says is stored by now.
-    pub(crate) fn token_given(
-        &mut self,
-        (conn, session, mut answer): (ConnRef, SessionRef, FastAnswer),
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        if result.is_err() {
-            answer.outcome = FastOutcome::Denied;
-        }
-        if matches!(answer.outcome, FastOutcome::Given { .. }) {
+    fn answer_token(&mut self, wait: Requester, outcome: FastOutcome, fx: &mut Effects) {
+        if matches!(outcome, FastOutcome::Given { .. }) {
             fx.counters.count(ChatCounter::TokensGiven);
         }
-        self.answer_session((conn, session), ChatDelivery::Token(Box::new(answer)), fx);
+        let Requester { conn, session, number } = wait;
+        let answer = Box::new(FastAnswer { number, outcome });
+        self.answer_session((conn, session), ChatDelivery::Token(answer), fx);
     }
 }
 

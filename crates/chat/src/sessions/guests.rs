@@ -9,11 +9,11 @@
 //! said. Invariant: with those that are being erased there are never more than may be, and each has
 //! a session, or is on its way to one.
 
+use crate::Chat;
 use crate::accounts::fault_of;
-use crate::log::{Answered, PendingCall};
-use crate::sessions::login::{LetIn, is_by};
-use crate::{Chat, Effects};
-use model::account::{AccountAddress, AccountId};
+use crate::service::flow::Flow;
+use crate::sessions::login::{LetIn, denial_of, is_by};
+use model::account::AccountAddress;
 use model::chat::{ChatFault, Login};
 use model::ports::access::ANONYMOUS;
 use model::ports::log::Call;
@@ -29,6 +29,34 @@ pub(crate) fn is_guest(login: &Login) -> bool {
     is_by(login, ANONYMOUS)
 }
 
+/// The account of a guest is there: that it is to be erased is stored, before it is let in.
+pub(super) async fn mark(flow: &mut Flow, let_in: &LetIn, inbox: TimelineId) -> Result<(), Denial> {
+    let (chat, _, _) = flow.state();
+    let address = let_in.login.account.clone();
+    // Others may have come since this one was asked for its name.
+    let refused = match chat.log.may_ask() {
+        true => chat.refuses_guest(&let_in.login),
+        false => Some(Denial::Busy),
+    };
+    if let Some(why) = refused {
+        chat.erasures.opens(inbox, address);
+        return Err(why);
+    }
+    let write = chat.erasures.row_of(inbox, &address);
+    if chat.guests.insert(inbox, address).is_some() {
+        return Err(Denial::Busy);
+    }
+    let marked = flow.log(Call::Write(write)).await;
+    let (chat, _, _) = flow.state();
+    let fault = match marked {
+        Ok(_) if chat.log.may_ask() => return Ok(()),
+        Ok(_) => ChatFault::Busy,
+        Err(error) => fault_of(error),
+    };
+    chat.leaves_guest(inbox);
+    Err(denial_of(fault))
+}
+
 impl Chat {
     /// Why one more guest is not let in, if it is not.
     pub(crate) fn refuses_guest(&self, login: &Login) -> Option<Denial> {
@@ -37,44 +65,6 @@ impl Chat {
         // One that is being erased takes room until nothing is left of it.
         let there = self.guests.len() + self.erasures.len();
         (is_guest(login) && there >= most).then_some(Denial::Full)
-    }
-
-    /// The account of a guest is there: that it is to be erased is stored, before it is let in.
-    pub(crate) fn marks_guest(
-        &mut self,
-        (let_in, id): (LetIn, AccountId),
-        inbox: TimelineId,
-        fx: &mut Effects,
-    ) {
-        let address = let_in.login.account.clone();
-        // Others may have come since this one was asked for its name.
-        if let Some(why) = self.refuses_guest(&let_in.login) {
-            self.erasures.opens(inbox, address);
-            return self.turn_away(&let_in.login, let_in.conn, why, fx);
-        }
-        let write = self.erasures.row_of(inbox, &address);
-        if self.guests.insert(inbox, address).is_some() {
-            return self.turn_away(&let_in.login, let_in.conn, Denial::Busy, fx);
-        }
-        let marked = PendingCall::GuestMarked(Box::new((let_in, id)));
-        self.log.ask(marked, Call::Write(write), fx);
-    }
-
-    /// It is stored, or cannot be: then it is not let in.
-    pub(crate) fn guest_marked(
-        &mut self,
-        (let_in, id): (LetIn, AccountId),
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        let inbox = let_in.login.account.inbox(self.settings.home, id);
-        let fault = match result {
-            Ok(_) if self.log.may_ask() => return self.looks_where(let_in, (id, inbox), fx),
-            Ok(_) => ChatFault::Busy,
-            Err(error) => fault_of(error),
-        };
-        self.leaves_guest(inbox);
-        self.give_up(let_in, fault, fx);
     }
 
     /// Nobody is there of an account any more: if it was a guest's, it is erased.

@@ -7,8 +7,8 @@
 //! The cheapest question first; nothing is kept for whoever is refused. A connection that goes
 //! meanwhile is forgotten, and what comes for it finds nobody. Invariant: one login a connection.
 
-use crate::accounts::{AccountRow, Owner, Waiter, fault_of};
-use crate::log::{Answered, PendingCall};
+use crate::accounts::{FOUND_BYTES, Owner, fault_of};
+use crate::service::flow::Flow;
 use crate::sessions::{Arrival, guests};
 use crate::{Chat, Effects};
 use base::pace::AdmissionPace;
@@ -112,6 +112,66 @@ impl Logins {
     }
 }
 
+/// A device that has shown who it is comes in, unless it has gone, or is told why not.
+pub(super) async fn enter(mut flow: Flow, let_in: LetIn) {
+    if let Err(why) = enter_account(&mut flow, &let_in).await {
+        let (chat, _, fx) = flow.state();
+        chat.turn_away(&let_in.login, let_in.conn, why, fx);
+    }
+}
+
+async fn enter_account(flow: &mut Flow, let_in: &LetIn) -> Result<(), Denial> {
+    let id = account_of(flow, let_in).await?;
+    let (chat, _, _) = flow.state();
+    let (address, reader) = (&let_in.login.account, chat.reader_of(&let_in.login));
+    let timeline = address.inbox(chat.settings.home, id);
+    if guests::is_guest(&let_in.login) {
+        guests::mark(flow, let_in, timeline).await?;
+    } else if !chat.log.may_ask() {
+        return Err(Denial::Busy);
+    }
+    flow.state().0.sessions.expect(timeline, address);
+    let standing = flow.log(Call::Read(Read::Standing { timeline, reader })).await;
+    let (chat, now, fx) = flow.state();
+    let entered = match standing {
+        Ok(Done::Standing(status)) => chat.enter_at(now, let_in, (id, timeline), status, fx),
+        Ok(_) => Err(Denial::StoreFailed),
+        Err(error) => Err(denial_of(fault_of(error))),
+    };
+    chat.sessions.expect_no_more(timeline);
+    if !chat.sessions.online.contains_key(&timeline) {
+        chat.leaves_guest(timeline);
+    }
+    entered
+}
+
+/// The account of whoever has shown that it is its own.
+async fn account_of(flow: &mut Flow, let_in: &LetIn) -> Result<AccountId, Denial> {
+    let address = &let_in.login.account;
+    loop {
+        let row = flow.account_row((address, Some(let_in.owner)), FOUND_BYTES).await;
+        if flow.state().0.erasures.has_name(address) {
+            return Err(Denial::NotAuthorized);
+        }
+        match row {
+            Ok(row) if row.owner == let_in.owner => return Ok(row.id),
+            // It was being made for nobody, when somebody came who has a proof: it is found again.
+            Ok(row) if row.owner == Owner::Nobody && let_in.owner == Owner::Outside => {}
+            Ok(_) => return Err(Denial::BadCredentials),
+            Err(fault) => return Err(denial_of(fault)),
+        }
+    }
+}
+
+/// Why somebody is not let in whose account, or whose place in it, cannot be had now.
+pub(super) fn denial_of(fault: ChatFault) -> Denial {
+    match fault {
+        ChatFault::StoreFull => Denial::StoreFull,
+        ChatFault::StoreFailed => Denial::StoreFailed,
+        _ => Denial::Busy,
+    }
+}
+
 impl Chat {
     /// A device wants to come in.
     pub(crate) fn login(&mut self, now: Now, from: ConnRef, login: Box<Login>, fx: &mut Effects) {
@@ -189,18 +249,18 @@ impl Chat {
                 let number = self.logins.put(asking);
                 fx.questions.push((number, Box::new(question)));
             }
-            answer => self.answered(now, asking, answer, fx),
+            answer => self.answered(asking, answer, fx),
         }
     }
 
     /// The answer to a question that was handed out.
-    pub(crate) fn admitted(&mut self, now: Now, number: u64, answer: Admission, fx: &mut Effects) {
+    pub(crate) fn admitted(&mut self, number: u64, answer: Admission, fx: &mut Effects) {
         if let Some(asking) = self.logins.take(number) {
-            self.answered(now, asking, answer, fx);
+            self.answered(asking, answer, fx);
         }
     }
 
-    fn answered(&mut self, now: Now, mut asking: Asking, answer: Admission, fx: &mut Effects) {
+    fn answered(&mut self, mut asking: Asking, answer: Admission, fx: &mut Effects) {
         let conn = asking.conn;
         match answer {
             Admission::Granted(grant, data) => {
@@ -209,8 +269,8 @@ impl Chat {
                     return self.turn_away(&login, conn, Denial::BadCredentials, fx);
                 };
                 let version = self.settings.access.version();
-                let let_in = Box::new(LetIn { conn, login, grant, owner, version, data });
-                self.find_for_login(now, let_in, fx);
+                let let_in = LetIn { conn, login, grant, owner, version, data };
+                self.begin_to_enter(let_in, fx);
             }
             Admission::Continue { data, dialogue } => {
                 fx.deliveries.push((conn, ChatDelivery::Challenge(data)));
@@ -242,125 +302,60 @@ impl Chat {
         }
     }
 
-    pub(crate) fn find_for_login(&mut self, now: Now, let_in: Box<LetIn>, fx: &mut Effects) {
-        let (address, owner) = (let_in.login.account.clone(), let_in.owner);
-        self.find_account(now, &address, Some(owner), Waiter::Login(let_in), fx);
-    }
-
-    /// The account of a device that was let in is found.
-    pub(crate) fn account_of_login(
-        &mut self,
-        now: Now,
-        let_in: LetIn,
-        row: Result<AccountRow, ChatFault>,
-        fx: &mut Effects,
-    ) {
-        if self.erasures.has_name(&let_in.login.account) {
-            return self.turn_away(&let_in.login, let_in.conn, Denial::NotAuthorized, fx);
+    /// Whoever has shown who it is comes in.
+    pub(super) fn begin_to_enter(&mut self, let_in: LetIn, fx: &mut Effects) {
+        if self.flows.is_full() {
+            return self.turn_away(&let_in.login, let_in.conn, Denial::Busy, fx);
         }
-        let id = match row {
-            Ok(row) if row.owner == let_in.owner => row.id,
-            // It was being made for nobody, when somebody came who has a proof.
-            Ok(AccountRow { owner: Owner::Nobody, .. }) if let_in.owner == Owner::Outside => {
-                return self.find_for_login(now, Box::new(let_in), fx);
-            }
-            Ok(_) => {
-                return self.turn_away(&let_in.login, let_in.conn, Denial::BadCredentials, fx);
-            }
-            Err(fault) => return self.give_up(let_in, fault, fx),
-        };
-        let timeline = let_in.login.account.inbox(self.settings.home, id);
-        if !self.log.may_ask() {
-            if guests::is_guest(&let_in.login) {
-                self.erasures.opens(timeline, let_in.login.account.clone());
-            }
-            return self.give_up(let_in, ChatFault::Busy, fx);
-        }
-        match guests::is_guest(&let_in.login) {
-            true => self.marks_guest((let_in, id), timeline, fx),
-            false => self.looks_where(let_in, (id, timeline), fx),
-        }
-    }
-
-    /// Where the inbox and the device stand is asked for.
-    pub(crate) fn looks_where(
-        &mut self,
-        let_in: LetIn,
-        (id, timeline): (AccountId, TimelineId),
-        fx: &mut Effects,
-    ) {
-        self.sessions.expect(timeline, &let_in.login.account);
-        let reader = self.reader_of(&let_in.login);
-        let read = Read::Standing { timeline, reader };
-        self.log.ask(PendingCall::Standing(Box::new(let_in), id), Call::Read(read), fx);
+        self.begin(|flow| enter(flow, let_in));
     }
 
     /// Where the inbox and the device stand is known: the device is in, if it is still there.
-    pub(crate) fn enter(
-        &mut self,
-        now: Now,
-        let_in: LetIn,
-        id: AccountId,
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        let inbox = let_in.login.account.inbox(self.settings.home, id);
-        match result {
-            Ok(Done::Standing(status)) => self.enter_at(now, let_in, (id, inbox), status, fx),
-            Ok(_) => self.give_up(let_in, ChatFault::StoreFailed, fx),
-            Err(error) => self.give_up(let_in, fault_of(error), fx),
-        }
-        self.sessions.expect_no_more(inbox);
-        if !self.sessions.online.contains_key(&inbox) {
-            self.leaves_guest(inbox);
-        }
-    }
-
     fn enter_at(
         &mut self,
         now: Now,
-        let_in: LetIn,
+        let_in: &LetIn,
         (id, inbox): (AccountId, TimelineId),
         status: TimelineStatus,
         fx: &mut Effects,
-    ) {
-        if !self.logins.ends(let_in.conn) {
-            return;
-        }
+    ) -> Result<(), Denial> {
         let LetIn { conn, login, grant, owner, version, data } = let_in;
+        if !self.logins.under_way.contains_key(conn) {
+            return Ok(());
+        }
         let cursor = status.cursor.min(status.last);
         let arrival = Arrival {
-            conn,
+            conn: *conn,
             inbox,
             device: login.device.clone(),
-            reader: self.reader_of(&login),
+            reader: self.reader_of(login),
             binds: login.binds,
             cursor,
             last: status.last,
-            version,
+            version: *version,
             account: grant.account,
             until_s: grant.until_s,
             by_password: grant.by_password,
-            owner,
+            owner: *owner,
             since_s: now.unix_s(),
             source: self.settings.home.of(&[&Source::of(login.peer.ip()).bytes()]) as u32,
         };
-        let Some((session, head)) = self.arrive(arrival, fx) else {
-            return refuse(conn, &login, (Denial::Full, self.settings.limits.retry_jitter_ms), fx);
-        };
+        let (session, head) = self.arrive(arrival, fx).ok_or(Denial::Full)?;
+        self.logins.ends(*conn);
         fx.counters.count(ChatCounter::Logins);
         let logged_in = LoggedIn {
             session,
             account: id,
-            address: login.account,
+            address: login.account.clone(),
             head,
             cursor,
             server_ms: now.wall_ms,
-            data,
+            data: data.clone(),
         };
-        fx.deliveries.push((conn, ChatDelivery::LoggedIn(Box::new(logged_in))));
+        fx.deliveries.push((*conn, ChatDelivery::LoggedIn(Box::new(logged_in))));
         // The rules may have changed since it was let in, and the walk that follows be past it.
         self.renew_one(now, session.key(), self.settings.access.version(), fx);
+        Ok(())
     }
 
     /// As whom a device goes through the inbox.
@@ -369,15 +364,6 @@ impl Chat {
             true => self.settings.shared_reader(),
             false => self.settings.reader(&login.device),
         }
-    }
-
-    pub(crate) fn give_up(&mut self, let_in: LetIn, fault: ChatFault, fx: &mut Effects) {
-        let why = match fault {
-            ChatFault::StoreFull => Denial::StoreFull,
-            ChatFault::StoreFailed => Denial::StoreFailed,
-            _ => Denial::Busy,
-        };
-        self.turn_away(&let_in.login, let_in.conn, why, fx);
     }
 
     /// Whoever is on the way in is not let in; nobody, if the connection has gone.
