@@ -23,7 +23,6 @@ use model::id::MessageId;
 use model::ports::access::NameOwner;
 use model::ports::events::{ChatEvent, ChatWhat};
 use model::ports::log::{Call, Done, Read, RowHome, StoreError, Table, Write};
-use model::ports::users::UserOrder;
 use model::timeline::TimelineId;
 use std::collections::{BTreeMap, HashMap};
 
@@ -49,16 +48,12 @@ pub(crate) enum Waiter {
     Nodes(Box<crate::people::nodes::NodesWanted>),
     /// Whoever asks how far it has read.
     Readers(Box<crate::conversations::receipts::readers::ReadersWanted>),
-    /// Whoever gives it rights in a chatroom, by the number of the order.
-    Chatroom(u64),
     /// A round of pushes, by its number.
     Push(u64),
     /// Whoever tells it something that is kept nowhere.
     Transient(Box<crate::sessions::transients::Telling>),
     /// Whoever has a stanza for its devices.
     Stanza(Box<crate::people::stanzas::Handing>),
-    /// Whoever wants an account of that name, if there is none.
-    Registering(Box<crate::sessions::book_orders::WantsAccount>),
 }
 
 /// Whose an account is.
@@ -234,7 +229,6 @@ impl Waiter {
             Waiter::Nodes(wanted) => wanted.weight(),
             Waiter::Transient(telling) => telling.weight(),
             Waiter::Stanza(handing) => handing.weight(),
-            Waiter::Registering(_) => 256 + UserOrder::PASSWORD_BYTES_MAX,
             _ => FOUND_BYTES,
         };
         (size_of::<Waiter>() + beside) as u64
@@ -408,9 +402,6 @@ impl Chat {
             Waiter::Flow(key, _) => {
                 self.flows.reply(key, Reply::Account(row));
             }
-            Waiter::Chatroom(order) => {
-                self.moderator_found(now, order, (address, row.map(|row| row.id)), fx);
-            }
             Waiter::Contact(wanting) => {
                 self.contact_found(now, *wanting, (address, row.map(|row| row.id)), fx);
             }
@@ -433,7 +424,6 @@ impl Chat {
             Waiter::Stanza(handing) => {
                 self.stanza_receiver_found(*handing, (address, row.map(|row| row.id)), fx);
             }
-            Waiter::Registering(wants) => self.account_of_registering(*wants, row, fx),
         }
     }
 }

@@ -65,9 +65,8 @@ pub use conversations::receipts::readers::ReadersSought;
 pub use groups::adding::AddingAsked;
 pub use groups::asides::VoiceAsked;
 pub use groups::changes::ChangeOrder;
-pub use groups::chatrooms::words::ChatroomWord;
+pub use groups::chatrooms::words::{ChatroomAsked, ChatroomWord};
 pub use groups::members::MembersAsked;
-pub use groups::public::PublicAsked;
 pub use groups::shows::ShowSaid;
 pub use operators::moving::ImportOrder;
 pub use operators::reviews::ReviewSettings;
@@ -97,7 +96,6 @@ use crate::conversations::bookmarks::Bookmarks;
 use crate::conversations::displayed::Displays;
 use crate::conversations::receipts::Receipts;
 use crate::groups::Groups;
-use crate::groups::catalog::Catalogue;
 use crate::groups::chatrooms::Chatrooms;
 use crate::groups::follows::Follows;
 use crate::groups::looks::Looks;
@@ -264,7 +262,8 @@ pub(crate) struct Chat {
     bookmarks: Bookmarks,
     groups: Groups,
     follows: Follows,
-    catalogue: Catalogue,
+    /// Lists of groups for operators that are under way.
+    catalogues: usize,
     chatrooms: Chatrooms,
     /// Orders to make groups or to change them that are under way.
     orders: usize,
@@ -326,7 +325,7 @@ impl Chat {
             bookmarks: Bookmarks::default(),
             groups: Groups::default(),
             follows: Follows::default(),
-            catalogue: Catalogue::default(),
+            catalogues: 0,
             chatrooms: Chatrooms::default(),
             orders: 0,
             publics: Publics::default(),

@@ -11,9 +11,8 @@ use crate::conversations::receipts::readers::{ReadersFound, ReadersSought};
 use crate::groups::adding::AddingAsked;
 use crate::groups::asides::VoiceAsked;
 use crate::groups::changes::ChangeOrder;
-use crate::groups::chatrooms::words::ChatroomWord;
+use crate::groups::chatrooms::words::{ChatroomAsked, ChatroomWord};
 use crate::groups::members::{Listed, MembersAsked};
-use crate::groups::public::PublicAsked;
 use crate::groups::shows::ShowSaid;
 use crate::label::{Relation, Route};
 use crate::operators::moving::ImportOrder;
@@ -29,7 +28,7 @@ use model::account::AccountAddress;
 use model::chat::foreign::ForeignArrival;
 use model::chat::{
     AttendanceAsked, AttendanceTold, ChatFault, ChatMessage, Excerpt, GroupChange, GroupVerb,
-    InboxChange, InboxEvent, PUSH_TOKEN_BYTES_MAX, PublicPage, PushRoute,
+    InboxChange, InboxEvent, PUSH_TOKEN_BYTES_MAX, PublicPage, PublicRange, PushRoute,
 };
 use model::id::ShardId;
 use model::service::Weigh;
@@ -98,15 +97,6 @@ pub enum ChatWord {
         number: u64,
         /// The answer.
         result: Listed,
-    },
-    /// Which public groups of a domain are at home there? Answered by `PublicListed`.
-    ListPublic(Box<PublicAsked>),
-    /// These.
-    PublicListed {
-        /// The question's.
-        number: u64,
-        /// The answer.
-        page: Box<PublicPage>,
     },
     /// Nothing is left of an account: its number is not to be used any more.
     Erased(Box<AccountAddress>),
@@ -216,6 +206,10 @@ pub enum PeerRequest {
     Import(Box<ImportOrder>),
     /// Are these accounts added to a group by that one? Answered by `NotAdded`.
     Adding(Box<AddingAsked>),
+    /// Which public groups of a domain are at home there? Answered by `PublicGroups`.
+    PublicGroups(Box<PublicRange>),
+    /// Make a chatroom, or change one. Answered by `Done`.
+    Chatroom(Box<ChatroomAsked>),
 }
 
 /// What the other shard has done for it.
@@ -227,6 +221,10 @@ pub enum PeerReply {
     Stored(StoredMessage),
     /// These are not added, but may be invited.
     NotAdded(Vec<AccountAddress>),
+    /// These public groups.
+    PublicGroups(Box<PublicPage>),
+    /// It is done.
+    Done,
 }
 
 /// A flow of some shard that waits for a reply.
@@ -355,8 +353,7 @@ impl Weigh for ChatWord {
             ChatWord::Seek(_) => size_of::<Sought>(),
             ChatWord::List(asked) => asked.weight(),
             ChatWord::Listed { result: Ok(page), .. } => page.weight(),
-            ChatWord::ListPublic(asked) => asked.weight(),
-            ChatWord::PublicListed { page, .. } => page.weight(),
+            ChatWord::Reply { result: Ok(PeerReply::PublicGroups(page)), .. } => page.weight(),
             ChatWord::Delivered(told) => told.weight(),
             ChatWord::SeekReaders(sought) => sought.weight(),
             ChatWord::ReadersFound { result: Ok(found), .. } => {
@@ -407,6 +404,8 @@ impl PeerRequest {
             PeerRequest::Change(order) => order.weight(),
             PeerRequest::Import(order) => order.weight(),
             PeerRequest::Adding(asked) => asked.weight(),
+            PeerRequest::PublicGroups(range) => size_of::<PublicRange>() + range.weight(),
+            PeerRequest::Chatroom(asked) => asked.weight(),
         }
     }
 }

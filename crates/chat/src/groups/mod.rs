@@ -75,7 +75,6 @@ pub(crate) enum GroupTask {
     },
     List(ShardId, Box<MembersAsked>),
     Readers(ShardId, Box<ReadersSought>),
-    Summary(Box<(u64, usize, AccountAddress)>),
     Transient(TransientSaid),
     Show(Box<ShowSaid>),
     Voice(VoiceAsked),
@@ -263,7 +262,6 @@ impl Chat {
             GroupTask::Readers(from, sought) => {
                 self.tell_readers(now, (from, sought.number), Err(fault), fx);
             }
-            GroupTask::Summary(of) => self.summarised((of.0, of.1), None, fx),
             GroupTask::Transient(said) => self.transient_to_members(now, &said, Err(fault), fx),
             GroupTask::Show(_) | GroupTask::Voice(_) => {
                 fx.counters.count(ChatCounter::TransientsDropped);
@@ -308,11 +306,6 @@ impl Chat {
                     let most = self.settings.limits.chat.readers_members_max as usize;
                     let others = group.state.others(&sought, most);
                     self.tell_readers(now, (from, sought.number), others, fx);
-                }
-                GroupTask::Summary(of) => {
-                    let (number, at, address) = *of;
-                    let summary = group.state.summary(address);
-                    self.summarised((number, at), Some(summary), fx);
                 }
                 GroupTask::Transient(said) => {
                     let members = group.state.may_speak(said.by).map(|()| group.state.inboxes());

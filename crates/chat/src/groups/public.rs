@@ -13,11 +13,11 @@
 //! is in the list, or not, as that says, with the title that it has; a shard has at most so many.
 
 use crate::groups::conversation_of;
+use crate::service::flow::Flow;
 use crate::sessions::Requester;
-use crate::waits::Waits;
-use crate::{Chat, ChatWord, Effects};
+use crate::word::{PeerReply, PeerRequest, ReplyTo};
+use crate::{Chat, Effects};
 use base::bytes::{ByteReader, put_text};
-use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::{
     ChatDelivery, ChatFault, GroupChange, GroupVerb, PUBLIC_PAGE_MAX, PublicGroup, PublicPage,
@@ -42,7 +42,8 @@ type Place = (Box<str>, Box<str>);
 pub(crate) struct Publics {
     listed: BTreeMap<Place, Entry>,
     places: HashMap<TimelineId, Place>,
-    lists: Waits<Gathering>,
+    /// Lists that are under way.
+    lists: usize,
 }
 
 /// A public group.
@@ -50,31 +51,6 @@ struct Entry {
     title: Box<str>,
     /// That it is one no more is with the log.
     is_going: bool,
-}
-
-/// A list of which some shards have told their part.
-struct Gathering {
-    wait: Requester,
-    backwards: bool,
-    count: u16,
-    page: PublicPage,
-    /// Shards that have not.
-    left: u16,
-}
-
-/// What is wanted of the public groups of a shard.
-#[derive(Debug)]
-pub struct PublicAsked {
-    /// The asker's own.
-    number: u64,
-    range: PublicRange,
-}
-
-impl PublicAsked {
-    /// Approximate memory, bytes.
-    pub(crate) fn weight(&self) -> usize {
-        size_of::<PublicAsked>() + self.range.weight()
-    }
 }
 
 impl Publics {
@@ -131,19 +107,38 @@ impl Publics {
     }
 }
 
-impl Gathering {
-    /// A part has come.
-    fn take(&mut self, part: PublicPage) {
-        self.page.groups.extend(part.groups);
-        // Of one domain, so by their names.
-        self.page.groups.sort_unstable_by(|one, other| one.group.name().cmp(other.group.name()));
-        let over = self.page.groups.len().saturating_sub(self.count.into());
-        match self.backwards {
-            true => drop(self.page.groups.drain(..over)),
-            false => self.page.groups.truncate(self.count.into()),
-        }
-        self.left -= 1;
+/// A part of a list has come from a shard.
+fn join(page: &mut PublicPage, part: PublicPage, range: &PublicRange) {
+    page.groups.extend(part.groups);
+    // Of one domain, so by their names.
+    page.groups.sort_unstable_by(|one, other| one.group.name().cmp(other.group.name()));
+    let over = page.groups.len().saturating_sub(range.count.into());
+    match range.backwards {
+        true => drop(page.groups.drain(..over)),
+        false => page.groups.truncate(range.count.into()),
     }
+}
+
+/// A device wants to know which public groups a domain has, of all shards.
+async fn list(mut flow: Flow, wait: Requester, range: PublicRange) {
+    flow.state().0.publics.lists += 1;
+    let result = gather(&mut flow, range).await;
+    let (chat, _, fx) = flow.state();
+    chat.publics.lists -= 1;
+    chat.answer_public(wait, result, fx);
+}
+
+async fn gather(flow: &mut Flow, range: PublicRange) -> Result<PublicPage, ChatFault> {
+    let mut page = PublicPage::default();
+    for shard in (0..flow.state().0.settings.shards.max(1)).map(ShardId) {
+        let request = PeerRequest::PublicGroups(Box::new(range.clone()));
+        match flow.ask(shard, request).await {
+            Some(Ok(PeerReply::PublicGroups(part))) => join(&mut page, *part, &range),
+            Some(Err(fault)) => return Err(fault),
+            _ => return Err(ChatFault::Busy),
+        }
+    }
+    Ok(page)
 }
 
 /// The key of the row of the group with this conversation.
@@ -257,40 +252,18 @@ impl Chat {
             return;
         }
         let wait = Requester { conn: from, session, number };
-        let (backwards, count) = (range.backwards, range.count);
-        if count > PUBLIC_PAGE_MAX {
+        if range.count > PUBLIC_PAGE_MAX {
             return self.answer_public(wait, Err(ChatFault::Invalid), fx);
         }
-        if self.publics.lists.len() >= LISTS_MAX {
-            return self.answer_public(wait, Err(ChatFault::Busy), fx);
+        if self.publics.lists >= LISTS_MAX || !self.begin(|flow| list(flow, wait, range)) {
+            self.answer_public(wait, Err(ChatFault::Busy), fx);
         }
-        let (left, page) = (self.settings.shards.max(1), PublicPage::default());
-        let list = Gathering { wait, backwards, count, page, left };
-        let number = self.publics.lists.put(list);
-        for shard in (0..left).map(ShardId).filter(|it| *it != self.settings.shard) {
-            let asked = Box::new(PublicAsked { number, range: range.clone() });
-            fx.peer_messages.push((shard, ChatWord::ListPublic(asked)));
-        }
-        let own = self.publics.page(&range);
-        self.public_told(number, own, fx);
     }
 
     /// Some shard wants to know which of them are at home here.
-    pub(crate) fn list_public(&self, from: ShardId, asked: &PublicAsked, fx: &mut Effects) {
-        let page = Box::new(self.publics.page(&asked.range));
-        let number = asked.number;
-        fx.peer_messages.push((from, ChatWord::PublicListed { number, page }));
-    }
-
-    /// A shard has told which of them are at home there.
-    pub(crate) fn public_told(&mut self, number: u64, part: PublicPage, fx: &mut Effects) {
-        let Some(list) = self.publics.lists.at_mut(number) else { return };
-        list.take(part);
-        if list.left == 0
-            && let Some(list) = self.publics.lists.take(number)
-        {
-            self.answer_public(list.wait, Ok(list.page), fx);
-        }
+    pub(crate) fn tell_public(&mut self, to: ReplyTo, range: &PublicRange, fx: &mut Effects) {
+        let page = Box::new(self.publics.page(range));
+        self.reply(to, Ok(PeerReply::PublicGroups(page)), fx);
     }
 
     fn answer_public(
@@ -305,16 +278,6 @@ impl Chat {
             Err(why) => ChatDelivery::Failed { number, why },
         };
         self.answer_session((conn, session), answer, fx);
-    }
-
-    /// Whoever waited for too long is told so; when to look again.
-    pub(crate) fn turn_public(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let ms_max = self.settings.limits.answer_ms_max;
-        let (over, next) = self.publics.lists.overdue(now, ms_max);
-        for list in over {
-            self.answer_public(list.wait, Err(ChatFault::Busy), fx);
-        }
-        next
     }
 
     /// Panics when an invariant does not hold.
@@ -388,11 +351,6 @@ mod tests {
 
     #[test]
     fn parts_of_shards_become_one_page() {
-        let wait = Requester {
-            conn: ConnRef::new(ShardId(0), base::slab::Key { slot: 0, generation: 0 }),
-            session: SessionRef::new(ShardId(0), base::slab::Key { slot: 0, generation: 0 }),
-            number: 1,
-        };
         let part = |names: &[&str]| {
             let of = |name: &&str| PublicGroup {
                 group: group(name, "a.example"),
@@ -401,12 +359,12 @@ mod tests {
             PublicPage { number: 0, groups: names.iter().map(of).collect() }
         };
         for (backwards, expected) in [(false, "abc"), (true, "bcd")] {
-            let page = PublicPage::default();
-            let mut list = Gathering { wait, backwards, count: 3, page, left: 2 };
-            list.take(part(&["a", "d"]));
-            list.take(part(&["b", "c"]));
-            let told: String = list.page.groups.iter().map(|it| it.group.name()).collect();
-            assert_eq!((&*told, list.left), (expected, 0));
+            let mut page = PublicPage::default();
+            let range = PublicRange { domain: "a".into(), from: None, backwards, count: 3 };
+            join(&mut page, part(&["a", "d"]), &range);
+            join(&mut page, part(&["b", "c"]), &range);
+            let told: String = page.groups.iter().map(|it| it.group.name()).collect();
+            assert_eq!(told, expected);
         }
     }
 }

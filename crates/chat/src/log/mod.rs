@@ -57,10 +57,6 @@ pub(crate) enum PendingCall {
     Changed(TimelineId),
     /// A page of what happened to a group, by its conversation.
     Group(TimelineId),
-    /// Rows of groups, for a list by its number; so many were wanted.
-    GroupRows(Box<(u64, u16)>),
-    /// The last message of a group of a list, likewise, and its place there.
-    GroupLast(Box<(u64, usize)>),
     /// A page of what had happened to the group of a message of the outbox.
     Concerned(u64),
     /// One of the ranges of a fetching, by its place.
@@ -105,16 +101,10 @@ pub(crate) enum PendingCall {
     ErasureWrote(TimelineId),
     /// The row of an erasure that is over is gone.
     Erased(TimelineId),
-    /// Whether an account shares what it has read is stored, by the number of the wish.
-    Privacy(u64),
     /// How far any device of an account has come, for a question by its number.
     Reached(Box<(u64, TimelineId)>),
     /// The entries before that, likewise.
     LastReached(u64),
-    /// What an account was given leave to upload, by its inbox.
-    UploadUse(TimelineId),
-    /// A row of a chatroom is written, or gone.
-    ChatroomChanged(Box<chatrooms::orders::Changing>),
     /// A message of a chatroom is kept.
     ChatroomKept(Box<chatrooms::said::Keeping>),
     /// The last messages of a chatroom.
@@ -307,8 +297,6 @@ impl Chat {
             PendingCall::Knowledge(inbox) => self.knowledge_read(now, inbox, result, fx),
             PendingCall::Changed(inbox) => self.changed(now, inbox, result, fx),
             PendingCall::Group(conversation) => self.group_read(now, conversation, result, fx),
-            PendingCall::GroupRows(of) => self.group_rows_read(now, *of, result, fx),
-            PendingCall::GroupLast(of) => self.group_last_read(*of, result, fx),
             PendingCall::Concerned(number) => self.concerned_read(now, number, result, fx),
             PendingCall::Range(number, at) => self.range_read(now, (number, at), result, fx),
             PendingCall::Overlays(it, at) => self.overlays_read(now, (it, at), result, fx),
@@ -331,11 +319,8 @@ impl Chat {
             PendingCall::ErasureWrote(inbox) => self.erasure_wrote(now, inbox, result),
             PendingCall::ErasureRows(it, of) => self.erasure_rows_read(now, (it, of), result, fx),
             PendingCall::Erased(inbox) => self.erased(now, inbox, result, fx),
-            PendingCall::Privacy(number) => self.privacy_set(number, result, fx),
             PendingCall::Reached(of) => self.reached(*of, result, fx),
             PendingCall::LastReached(number) => self.last_reached(number, result, fx),
-            PendingCall::UploadUse(inbox) => self.upload_goes_on(now, inbox, result, fx),
-            PendingCall::ChatroomChanged(it) => self.chatroom_changed(now, *it, result, fx),
             PendingCall::ChatroomKept(keeping) => self.chatroom_kept(*keeping, result, fx),
             PendingCall::ChatroomRead(timeline) => self.chatroom_read(now, timeline, result, fx),
             PendingCall::Retry(write) => self.log.settle(now, (ticket, *write), &result, fx),

@@ -151,10 +151,18 @@ async fn store_at_its_time(
 
 /// The number of the last message of a conversation of this shard; 0: none can be read there.
 pub(crate) async fn last_number(flow: &mut Flow, timeline: TimelineId) -> Result<u64, ChatFault> {
+    Ok(last_of(flow, timeline).await?.map_or(0, |(id, _)| id))
+}
+
+/// The number of the last message of a conversation of this shard, and its place.
+pub(crate) async fn last_of(
+    flow: &mut Flow,
+    timeline: TimelineId,
+) -> Result<Option<(u64, Seq)>, ChatFault> {
     let (from, backwards, count_max, bytes_max) = (Seq::MAX, true, 1, 1);
     let pull = Pull { timeline, from, backwards, count_max, bytes_max };
     match flow.log(Call::Read(Read::Pull(pull))).await {
-        Ok(Done::Page(page)) => Ok(page.messages.first().map_or(0, |it| it.message.id)),
+        Ok(Done::Page(page)) => Ok(page.messages.first().map(|it| (it.message.id, it.seq))),
         Ok(_) => Err(ChatFault::StoreFailed),
         Err(error) => Err(fault_of(error)),
     }

@@ -125,8 +125,6 @@ impl Chat {
             ChatWord::Fetched { number, result } => self.fetched(now, number, result, fx),
             ChatWord::List(asked) => self.list(now, from, asked, fx),
             ChatWord::Listed { number, result } => self.listed(number, result, fx),
-            ChatWord::ListPublic(asked) => self.list_public(from, &asked, fx),
-            ChatWord::PublicListed { number, page } => self.public_told(number, *page, fx),
             ChatWord::Erased(account) => self.accounts.is_erased(&account),
             ChatWord::Delivered(told) => self.was_delivered(now, *told, fx),
             ChatWord::SeekReaders(sought) => self.seek_readers(now, from, sought, fx),
@@ -172,14 +170,12 @@ impl Chat {
             self.turn_bookmarks(now, fx),
             self.turn_reviews(now),
             self.turn_listings(now, fx),
-            self.turn_public(now, fx),
             // Sessions that end here leave their rooms behind.
             self.turn_rights(now, fx),
             self.turn_detached(now, fx),
             self.turn_looks(now, fx),
             self.turn_temporaries(now, fx),
             self.turn_announcements(now, fx),
-            self.turn_catalogue(now, fx),
             self.turn_reads(now, fx),
             self.turn_reads_ahead(now, fx),
             self.turn_follows(now, fx),
@@ -342,7 +338,7 @@ impl Chat {
                 self.of_chatrooms(now, from, request, fx);
             }
             ChatRequest::Book(asked) => self.book_wish(from, *asked, fx),
-            ChatRequest::Register(wants) => self.register(now, from, *wants, fx),
+            ChatRequest::Register(wants) => self.register(from, *wants, fx),
             ChatRequest::HandOn(handing) => self.hand_on(now, from, *handing, fx),
             ChatRequest::HandTo(handing) => self.hand_to(now, from, *handing, fx),
             ChatRequest::Closed { session, .. } => self.closed(from, session, fx),

@@ -295,6 +295,8 @@ impl Chat {
             PeerRequest::Find(address) => self.begin(|flow| tell_account(flow, to, address)),
             PeerRequest::Send(order) => return self.store_sent(now, to, order, fx),
             PeerRequest::Amend(order) => return self.amend_here(to, order, fx),
+            PeerRequest::PublicGroups(range) => return self.tell_public(to, &range, fx),
+            PeerRequest::Chatroom(asked) => return self.order_chatroom(now, to, asked, fx),
             PeerRequest::Change(order) => self.begin(|flow| changes::change(flow, to, order)),
             PeerRequest::Import(order) => self.begin(|flow| moving::store(flow, to, order)),
             PeerRequest::Adding(asked) => self.begin(|flow| adding::adding(flow, to, asked)),
@@ -345,7 +347,7 @@ impl Chat {
         assert!(!self.flows.is_ready() && self.doors.is_empty(), "between calls no flow runs");
         assert!(
             !self.flows.is_empty()
-                || self.amendments.is_idle() && self.orders == 0 && self.moving.is_empty(),
+                || self.amendments.is_idle() && self.moving.is_empty() && self.orders == 0,
             "flows give back all they hold"
         );
     }

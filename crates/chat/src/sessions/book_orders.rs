@@ -11,7 +11,8 @@
 //! under way at most; one that was left is looked at as soon as its order is answered, and until
 //! then nobody is told that all were looked at.
 
-use crate::accounts::{AccountRow, Waiter};
+use crate::accounts::FOUND_BYTES;
+use crate::service::flow::Flow;
 use crate::sessions::Requester;
 use crate::{Chat, Effects};
 use base::slab::Key;
@@ -22,7 +23,7 @@ use model::id::ConnRef;
 use model::ports::access::{GrantedAccount, NameOwner};
 use model::ports::users::{
     BOOK_ACCOUNTS_MAX, BookAnswer, BookDone, BookFault, BookOrder, BookRequest, BookWish,
-    OperatorWish, Registering, Registration, UserVerb,
+    OperatorWish, Registering, Registration, UserOrder, UserVerb,
 };
 use model::service::ServiceKind;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -70,12 +71,6 @@ enum By {
     Nobody(ConnRef),
 }
 
-/// Somebody who wants an account, while it is looked for whether there is one.
-pub(crate) struct WantsAccount {
-    conn: ConnRef,
-    registering: Registering,
-}
-
 impl BookOrders {
     /// Whether a session's order is under way.
     pub(crate) fn has(&self, key: Key) -> bool {
@@ -102,6 +97,27 @@ impl BookOrders {
         assert_eq!(of_sessions.count(), self.sessions.len(), "one order a session");
         assert!(self.owed.is_none() || !self.sessions.is_empty());
     }
+}
+
+/// The book makes an account of a name that nobody has.
+async fn register(mut flow: Flow, conn: ConnRef, registering: Registering) {
+    let Registering { address, password, source } = registering;
+    let bytes = FOUND_BYTES + UserOrder::PASSWORD_BYTES_MAX;
+    let row = flow.account_row((&address, None), bytes).await;
+    let (chat, _, fx) = flow.state();
+    let fault = match row {
+        // It is somebody's who proves it by something else than the book, or by nothing.
+        Ok(_) => BookFault::Conflict,
+        Err(ChatFault::UnknownAccount) if chat.erasures.has_name(&address) => BookFault::Conflict,
+        Err(ChatFault::UnknownAccount) if chat.book_orders.under_way.len() < UNDER_WAY_MAX => {
+            let user = chat.settings.user_of(&address).into();
+            let order = BookOrder::Register { user, password, source };
+            return chat.book_orders.put(By::Nobody(conn), order, fx);
+        }
+        Err(ChatFault::StoreFailed | ChatFault::StoreFull) => BookFault::StoreFailed,
+        Err(_) => BookFault::Busy,
+    };
+    answer(conn, 0, Err(fault), fx);
 }
 
 impl Chat {
@@ -189,55 +205,20 @@ impl Chat {
     }
 
     /// Somebody without a session wants an account.
-    pub(crate) fn register(
-        &mut self,
-        now: Now,
-        conn: ConnRef,
-        registering: Registering,
-        fx: &mut Effects,
-    ) {
-        let address = registering.address.clone();
+    pub(crate) fn register(&mut self, conn: ConnRef, registering: Registering, fx: &mut Effects) {
+        let address = &registering.address;
         let refused = if self.settings.book.registration != Registration::Open {
             Some(BookFault::Off)
-        } else if self.settings.is_foreign(&address) || !self.may_be_made(&address) {
+        } else if self.settings.is_foreign(address) || !self.may_be_made(address) {
             Some(BookFault::Wrong("this name is not allowed".into()))
-        } else if self.owner_of(&address) != NameOwner::Unknown {
+        } else if self.owner_of(address) != NameOwner::Unknown {
             Some(BookFault::Conflict)
         } else {
-            None
+            (!self.begin(|flow| register(flow, conn, registering))).then_some(BookFault::Busy)
         };
-        match refused {
-            Some(fault) => answer(conn, 0, Err(fault), fx),
-            None => {
-                let wants = Waiter::Registering(Box::new(WantsAccount { conn, registering }));
-                self.find_account(now, &address, None, wants, fx);
-            }
+        if let Some(fault) = refused {
+            answer(conn, 0, Err(fault), fx);
         }
-    }
-
-    /// Whether there is an account of that name is known: one that nobody made may be made.
-    pub(crate) fn account_of_registering(
-        &mut self,
-        wants: WantsAccount,
-        row: Result<AccountRow, ChatFault>,
-        fx: &mut Effects,
-    ) {
-        let WantsAccount { conn, registering: Registering { address, password, source } } = wants;
-        let fault = match row {
-            // It is somebody's who proves it by something else than the book, or by nothing.
-            Ok(_) => BookFault::Conflict,
-            Err(ChatFault::UnknownAccount) if self.erasures.has_name(&address) => {
-                BookFault::Conflict
-            }
-            Err(ChatFault::UnknownAccount) if self.book_orders.under_way.len() < UNDER_WAY_MAX => {
-                let user = self.settings.user_of(&address).into();
-                let order = BookOrder::Register { user, password, source };
-                return self.book_orders.put(By::Nobody(conn), order, fx);
-            }
-            Err(ChatFault::StoreFailed | ChatFault::StoreFull) => BookFault::StoreFailed,
-            Err(_) => BookFault::Busy,
-        };
-        answer(conn, 0, Err(fault), fx);
     }
 
     /// What became of an order.

@@ -8,7 +8,7 @@
 //! counted on stable storage, so that no crash gives an account its day anew.
 
 use crate::accounts::fault_of;
-use crate::log::{Answered, PendingCall};
+use crate::service::flow::Flow;
 use crate::sessions::Requester;
 use crate::{Chat, Effects};
 use base::time::Now;
@@ -25,30 +25,16 @@ const LINE_MAX: usize = 16;
 /// Seconds of a day.
 const DAY_S: u64 = 86_400;
 
-/// What accounts of this shard were given leave for, of those that ask now.
+/// What accounts of this shard ask for now. Each of them has a flow.
 #[derive(Default)]
 pub(crate) struct Uploads {
-    asking: HashMap<TimelineId, Asking>,
-}
-
-/// An account that asks.
-struct Asking {
-    line: VecDeque<Wanted>,
-    step: Step,
+    asking: HashMap<TimelineId, VecDeque<Wanted>>,
 }
 
 /// Whoever wants to upload a file, and which.
 struct Wanted {
     wait: Requester,
     wish: UploadWish,
-}
-
-/// What the log is asked for an account.
-enum Step {
-    /// Its row is being read.
-    Reading,
-    /// Its row is being written, for one of those who want something.
-    Writing(Use, Box<Wanted>),
 }
 
 /// What an account was given leave for on a day.
@@ -79,6 +65,48 @@ impl Use {
     }
 }
 
+/// Gives an account's devices leave, one after the other, while any asks.
+async fn give_leave(mut flow: Flow, inbox: TimelineId) {
+    let result = give_in_turn(&mut flow, inbox).await;
+    let (chat, _, fx) = flow.state();
+    let left = chat.uploads.asking.remove(&inbox).unwrap_or_default();
+    if let Err(fault) = result {
+        // The log does not answer for the account: nobody of it is kept waiting.
+        left.into_iter().for_each(|wanted| chat.upload_fails(wanted.wait, fault, fx));
+    }
+}
+
+async fn give_in_turn(flow: &mut Flow, inbox: TimelineId) -> Result<(), ChatFault> {
+    let (table, key) = (Table::MediaUse, key_of(inbox));
+    let row = match flow.log(Call::Read(Read::Row { table, key: key.clone() })).await {
+        Ok(Done::Row(row)) => row,
+        Ok(_) => return Err(ChatFault::StoreFailed),
+        Err(error) => return Err(fault_of(error)),
+    };
+    let mut used = row.and_then(|row| Use::decode(&row)).unwrap_or_default();
+    loop {
+        let (chat, now, fx) = flow.state();
+        let line = chat.uploads.asking.get_mut(&inbox);
+        let Some(wanted) = line.and_then(VecDeque::pop_front) else { return Ok(()) };
+        let limits = &chat.settings.limits.media;
+        used = used.on((u64::from(now.unix_s()) / DAY_S) as u32);
+        let bytes = used.bytes.saturating_add(wanted.wish.bytes);
+        if used.files >= limits.files_a_day_max || bytes > limits.bytes_a_day_max {
+            chat.upload_fails(wanted.wait, ChatFault::UploadQuota, fx);
+            continue;
+        }
+        used = Use { files: used.files + 1, bytes, ..used };
+        let write = Write::Put { table, key: key.clone(), value: used.encode() };
+        let stored = flow.log(Call::Write(write)).await.map_err(fault_of);
+        let (chat, now, fx) = flow.state();
+        if let Err(fault) = stored {
+            chat.upload_fails(wanted.wait, fault, fx);
+            return Err(fault);
+        }
+        chat.upload_granted(now, inbox, &wanted, fx);
+    }
+}
+
 impl Chat {
     /// A device asks for leave to upload a file.
     pub(crate) fn upload(
@@ -93,19 +121,17 @@ impl Chat {
         if let Some(fault) = self.is_refused(&wish) {
             return self.upload_fails(wait, fault, fx);
         }
-        let wanted = Wanted { wait, wish };
-        let asking = self.uploads.asking.get(&asker.inbox);
-        let is_full = asking.is_some_and(|asking| asking.line.len() >= LINE_MAX);
-        if is_full || !self.log.may_ask() {
+        let (inbox, wanted) = (asker.inbox, Wanted { wait, wish });
+        if let Some(line) = self.uploads.asking.get_mut(&inbox)
+            && line.len() < LINE_MAX
+        {
+            return line.push_back(wanted);
+        }
+        let is_full = self.uploads.asking.contains_key(&inbox) || !self.log.may_ask();
+        if is_full || !self.begin(|flow| give_leave(flow, inbox)) {
             return self.upload_fails(wait, ChatFault::Busy, fx);
         }
-        if let Some(asking) = self.uploads.asking.get_mut(&asker.inbox) {
-            return asking.line.push_back(wanted);
-        }
-        let asking = Asking { line: VecDeque::from([wanted]), step: Step::Reading };
-        self.uploads.asking.insert(asker.inbox, asking);
-        let read = Read::Row { table: Table::MediaUse, key: key_of(asker.inbox) };
-        self.log.ask(PendingCall::UploadUse(asker.inbox), Call::Read(read), fx);
+        self.uploads.asking.insert(inbox, [wanted].into());
     }
 
     /// Reason why nobody may upload this.
@@ -121,56 +147,6 @@ impl Chat {
         rules.into_iter().find(|(broken, _)| *broken).map(|(_, fault)| fault)
     }
 
-    /// The log has read or written the row of an account that asks.
-    pub(crate) fn upload_goes_on(
-        &mut self,
-        now: Now,
-        inbox: TimelineId,
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        let Some(asking) = self.uploads.asking.get_mut(&inbox) else { return };
-        let used = match (std::mem::replace(&mut asking.step, Step::Reading), result) {
-            (Step::Reading, Ok(Done::Row(row))) => {
-                row.and_then(|row| Use::decode(&row)).unwrap_or_default()
-            }
-            (Step::Writing(used, wanted), Ok(_)) => {
-                self.upload_granted(now, inbox, &wanted, fx);
-                used
-            }
-            (step, result) => {
-                let fault = result.err().map_or(ChatFault::StoreFailed, fault_of);
-                let first = match step {
-                    Step::Writing(_, wanted) => Some(*wanted),
-                    Step::Reading => None,
-                };
-                return self.none_may(inbox, first, fault, fx);
-            }
-        };
-        self.next_upload(now, inbox, used, fx);
-    }
-
-    /// The next of an account's files, as far as its day goes.
-    fn next_upload(&mut self, now: Now, inbox: TimelineId, used: Use, fx: &mut Effects) {
-        let limits = &self.settings.limits.media;
-        let (files_max, bytes_max) = (limits.files_a_day_max, limits.bytes_a_day_max);
-        let used = used.on((u64::from(now.unix_s()) / DAY_S) as u32);
-        while let Some(asking) = self.uploads.asking.get_mut(&inbox) {
-            let Some(wanted) = asking.line.pop_front() else { break };
-            let bytes = used.bytes.saturating_add(wanted.wish.bytes);
-            if used.files >= files_max || bytes > bytes_max {
-                self.upload_fails(wanted.wait, ChatFault::UploadQuota, fx);
-                continue;
-            }
-            let used = Use { files: used.files + 1, bytes, ..used };
-            asking.step = Step::Writing(used, Box::new(wanted));
-            let (table, key, value) = (Table::MediaUse, key_of(inbox), used.encode());
-            let put = Write::Put { table, key, value };
-            return self.log.ask(PendingCall::UploadUse(inbox), Call::Write(put), fx);
-        }
-        self.uploads.asking.remove(&inbox);
-    }
-
     fn upload_granted(&mut self, now: Now, inbox: TimelineId, wanted: &Wanted, fx: &mut Effects) {
         let Wanted { wait: Requester { conn, session, number }, wish } = wanted;
         let Some(storage) = &self.settings.media else { return };
@@ -178,20 +154,6 @@ impl Chat {
         fx.counters.count(ChatCounter::UploadsGranted);
         let answer = ChatDelivery::Upload { number: *number, slot: Box::new(slot) };
         self.answer_session((*conn, *session), answer, fx);
-    }
-
-    /// The log does not answer for an account: nobody of it is kept waiting.
-    fn none_may(
-        &mut self,
-        inbox: TimelineId,
-        first: Option<Wanted>,
-        fault: ChatFault,
-        fx: &mut Effects,
-    ) {
-        let Some(asking) = self.uploads.asking.remove(&inbox) else { return };
-        for wanted in first.into_iter().chain(asking.line) {
-            self.upload_fails(wanted.wait, fault, fx);
-        }
     }
 
     fn upload_fails(&mut self, wait: Requester, why: ChatFault, fx: &mut Effects) {

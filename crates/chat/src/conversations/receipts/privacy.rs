@@ -6,9 +6,9 @@
 //! Invariant: what was answered holds from then on, over restarts too; a cursor that is stored
 //! behind it is told accordingly.
 
-use crate::log::{Answered, PendingCall};
+use crate::accounts::fault_of;
+use crate::service::flow::Flow;
 use crate::sessions::Requester;
-use crate::waits::Waits;
 use crate::{Chat, Effects};
 use model::chat::{
     Adding, ChatDelivery, ChatFault, InboxChange, InboxEvent, PrivacyState, PrivacyWish,
@@ -26,17 +26,6 @@ const PRIVATE: u8 = 1;
 pub(crate) struct Privacy {
     private: HashSet<TimelineId>,
     adding: HashMap<TimelineId, Adding>,
-    setting: Waits<Setting>,
-}
-
-/// A setting that is with the log.
-struct Setting {
-    wait: Requester,
-    inbox: TimelineId,
-    wish: PrivacyWish,
-    /// Writes that are not answered.
-    left: u32,
-    fault: Option<ChatFault>,
 }
 
 /// The key that names its rows among those of an account.
@@ -72,6 +61,39 @@ impl Privacy {
     }
 }
 
+/// An account sets its privacy, and is told what that is then.
+async fn set(mut flow: Flow, wait: Requester, inbox: TimelineId, wish: PrivacyWish) {
+    let stored = store(&mut flow, inbox, wish).await;
+    let (chat, _, fx) = flow.state();
+    let Privacy { private, adding } = &mut chat.receipts.privacy;
+    if stored.is_ok() {
+        match wish.shares_reads {
+            Some(true) => _ = private.remove(&inbox),
+            Some(false) => _ = private.insert(inbox),
+            None => {}
+        }
+        adding.extend(wish.adding.map(|it| (inbox, it)));
+    }
+    let told = stored.map(|()| chat.privacy_of(inbox));
+    chat.tell_privacy(wait, told, fx);
+}
+
+async fn store(flow: &mut Flow, inbox: TimelineId, wish: PrivacyWish) -> Result<(), ChatFault> {
+    let ([reads, adding], table) = (keys_of(inbox), Table::ChatApart);
+    if let Some(shares) = wish.shares_reads {
+        let write = match shares {
+            true => Write::Delete { table, key: reads },
+            false => Write::Put { table, key: reads, value: [PRIVATE].into() },
+        };
+        flow.log(Call::Write(write)).await.map_err(fault_of)?;
+    }
+    if let Some(it) = wish.adding {
+        let write = Write::Put { table, key: adding, value: it.name().as_bytes().into() };
+        flow.log(Call::Write(write)).await.map_err(fault_of)?;
+    }
+    Ok(())
+}
+
 impl Chat {
     /// Whether an account lets others know what it has read.
     pub(crate) fn shares_reads(&self, inbox: TimelineId) -> bool {
@@ -105,51 +127,13 @@ impl Chat {
     ) {
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
-        let (inbox, table) = (asker.inbox, Table::ChatApart);
+        let inbox = asker.inbox;
         if wish == PrivacyWish::default() {
             return self.tell_privacy(wait, Ok(self.privacy_of(inbox)), fx);
         }
-        if !self.log.may_ask() {
-            return self.tell_privacy(wait, Err(ChatFault::Busy), fx);
+        if !self.log.may_ask() || !self.begin(|flow| set(flow, wait, inbox, wish)) {
+            self.tell_privacy(wait, Err(ChatFault::Busy), fx);
         }
-        let [reads, adding] = keys_of(inbox);
-        let reads = wish.shares_reads.map(|shares| match shares {
-            true => Write::Delete { table, key: reads },
-            false => Write::Put { table, key: reads, value: [PRIVATE].into() },
-        });
-        let adding = wish.adding.map(|it| {
-            let value = it.name().as_bytes().into();
-            Write::Put { table, key: adding, value }
-        });
-        let writes: Vec<Write> = reads.into_iter().chain(adding).collect();
-        let (left, fault) = (writes.len() as u32, None);
-        let setting = Setting { wait, inbox, wish, left, fault };
-        let number = self.receipts.privacy.setting.put(setting);
-        for write in writes {
-            self.log.ask(PendingCall::Privacy(number), Call::Write(write), fx);
-        }
-    }
-
-    /// The log has it, or not.
-    pub(crate) fn privacy_set(&mut self, number: u64, result: Answered, fx: &mut Effects) {
-        let Privacy { private, adding, setting } = &mut self.receipts.privacy;
-        let Some(it) = setting.at_mut(number) else { return };
-        it.left -= 1;
-        it.fault = it.fault.or(result.err().map(crate::accounts::fault_of));
-        if it.left > 0 {
-            return;
-        }
-        let Some(Setting { wait, inbox, wish, fault, .. }) = setting.take(number) else { return };
-        if let Some(fault) = fault {
-            return self.tell_privacy(wait, Err(fault), fx);
-        }
-        match wish.shares_reads {
-            Some(true) => _ = private.remove(&inbox),
-            Some(false) => _ = private.insert(inbox),
-            None => {}
-        }
-        adding.extend(wish.adding.map(|it| (inbox, it)));
-        self.tell_privacy(wait, Ok(self.privacy_of(inbox)), fx);
     }
 
     fn tell_privacy(

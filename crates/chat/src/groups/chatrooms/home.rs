@@ -40,7 +40,7 @@ const SILENT_MAX: u32 = 4;
 pub(crate) enum Task {
     Join { from: ShardId, number: u64, by: By, history: u16, is_new: bool },
     Say(ShardId, Box<Saying>),
-    Order(ShardId, Box<ChatroomAsked>),
+    Order(ReplyTo, Box<ChatroomAsked>),
 }
 
 /// Chatrooms at home here.
@@ -191,10 +191,7 @@ impl Chat {
             Task::Say(from, saying) => {
                 self.reply(ReplyTo { shard: from, number: saying.number }, Err(fault), fx)
             }
-            Task::Order(from, asked) => {
-                let word = ChatroomWord::Ordered { number: asked.number, result: Err(fault) };
-                self.tell_chatroom(now, from, word, fx);
-            }
+            Task::Order(to, _) => self.reply(to, Err(fault), fx),
         }
     }
 
@@ -218,8 +215,8 @@ impl Chat {
                 Task::Say(from, saying) => {
                     self.say_here(now, (timeline, from), &row, *saying, fx);
                 }
-                Task::Order(from, asked) => {
-                    self.change_chatroom(now, (timeline, from), &row, *asked, fx);
+                Task::Order(to, asked) => {
+                    self.change_chatroom(now, (timeline, to), &row, *asked, fx);
                 }
             }
         }

@@ -27,7 +27,6 @@ use home::Homes;
 use model::account::AccountAddress;
 use model::id::ShardId;
 use model::timeline::TimelineId;
-use orders::Orders;
 use seats::Seats;
 use words::ChatroomWord;
 
@@ -36,7 +35,8 @@ use words::ChatroomWord;
 pub(crate) struct Chatrooms {
     pub(crate) homes: Homes,
     pub(crate) seats: Seats,
-    pub(crate) orders: Orders,
+    /// Orders of sessions of this shard that are under way.
+    orders: usize,
 }
 
 impl Chatrooms {
@@ -84,11 +84,9 @@ impl Chat {
                 let room = saying.room.clone();
                 self.for_chatroom(now, &room, home::Task::Say(from, saying), fx);
             }
-            ChatroomWord::Order(asked) => self.order_chatroom(now, from, asked, fx),
             ChatroomWord::Joined { number, result } => {
                 self.chatroom_joined(number, result, fx);
             }
-            ChatroomWord::Ordered { number, result } => self.chatroom_ordered(number, result, fx),
             ChatroomWord::Said(messages) => self.chatroom_said(now, &messages, fx),
             ChatroomWord::News(news) => self.chatroom_news(&news, fx),
             ChatroomWord::Outs { timeline, outs } => self.chatroom_outs(timeline, &outs, fx),
@@ -104,7 +102,6 @@ impl Chat {
     /// Tells what is due in chatrooms; when to come back.
     pub(crate) fn turn_chatrooms(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let first = earliest([
-            self.turn_chatroom_orders(now, fx),
             self.turn_homes(now, fx),
             self.turn_handing(now, fx),
             // What the others have to be told later is due by now.

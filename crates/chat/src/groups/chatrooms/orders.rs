@@ -7,39 +7,27 @@
 
 use super::home::{Chatroom, Step, Task};
 use super::row::{self, By, ChatroomRow, RowLimits};
-use super::words::{ChatroomAsked, ChatroomWord};
-use crate::accounts::{Waiter, fault_of};
-use crate::log::{Answered, PendingCall};
+use super::words::ChatroomAsked;
+use crate::accounts::{FOUND_BYTES, fault_of};
+use crate::service::flow::Flow;
 use crate::sessions::Requester;
-use crate::waits::Waits;
+use crate::word::{PeerReply, PeerRequest, ReplyTo};
 use crate::{Chat, Effects};
-use base::time::{Instant, Now};
-use model::account::{AccountAddress, AccountId};
+use base::time::Now;
+use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ChatFault, ChatroomOrder, ChatroomOut, ChatroomVerb as Verb};
 use model::counters::ChatCounter;
-use model::id::ShardId;
 use model::ports::log::{Call, Write};
 use model::pressure::Pressure;
 use model::timeline::TimelineId;
 use std::sync::Arc;
 
-/// Orders that may wait for an account or a home, a shard. One more is answered as busy.
+/// Orders that may be under way, a shard. One more is answered as busy.
 const ORDERS_MAX: usize = 4_096;
 
-/// An order of a session of this shard.
-pub(crate) struct Ordering {
-    wait: Requester,
-    by: By,
-    room: AccountAddress,
-    order: Box<ChatroomOrder>,
-}
-
-pub(crate) type Orders = Waits<Ordering>;
-
 /// A change of a chatroom that is with the log.
-pub(crate) struct Changing {
-    from: ShardId,
-    number: u64,
+struct Changing {
+    to: ReplyTo,
     timeline: TimelineId,
     verb: Verb,
     /// What it is then; none: it is no more.
@@ -50,84 +38,79 @@ pub(crate) struct Changing {
     forgets: bool,
 }
 
+/// A device wants a chatroom made or changed.
+async fn order(mut flow: Flow, wait: Requester, by: By, order: ChatroomOrder) {
+    flow.state().0.chatrooms.orders += 1;
+    let result = carry_out(&mut flow, by, order).await;
+    let (chat, _, fx) = flow.state();
+    chat.chatrooms.orders -= 1;
+    match result {
+        Ok(()) => {
+            let told = ChatDelivery::Done { number: wait.number };
+            chat.answer_session((wait.conn, wait.session), told, fx);
+        }
+        Err(why) => chat.refuse_chatroom_ask(wait, why, fx),
+    }
+}
+
+async fn carry_out(flow: &mut Flow, by: By, order: ChatroomOrder) -> Result<(), ChatFault> {
+    let (chat, _, _) = flow.state();
+    let is_busy = chat.pressure >= Pressure::Stores || chat.chatrooms.orders > ORDERS_MAX;
+    if let Some(fault) = order.fault().or(is_busy.then_some(ChatFault::Busy)) {
+        return Err(fault);
+    }
+    let domain = by.address.domain();
+    let is_ours = |room: &AccountAddress| order.verb != Verb::Create || room.is_chatroom_of(domain);
+    let room = order.room.chatroom_within(domain).filter(is_ours).ok_or(ChatFault::Invalid)?;
+    let named = order.accounts.iter().map(|it| (it.within(domain), None));
+    let mut named: Vec<(AccountAddress, Option<TimelineId>)> = named.collect();
+    if order.verb == Verb::Promote
+        && let Some((one, inbox)) = named.first_mut()
+    {
+        let id = flow.account(one, FOUND_BYTES).await?;
+        *inbox = Some(one.inbox(flow.state().0.settings.home, id));
+        named.truncate(1);
+    }
+    let (_, home) = flow.state().0.chatroom_at(&room);
+    let asked = Box::new(ChatroomAsked { room, by, order, named });
+    match flow.ask(home, PeerRequest::Chatroom(asked)).await {
+        Some(Ok(_)) => Ok(()),
+        Some(Err(fault)) => Err(fault),
+        None => Err(ChatFault::Busy),
+    }
+}
+
+/// A change of a chatroom of this shard is stored, and then it is so.
+async fn change(mut flow: Flow, changing: Changing) {
+    let stored = store(&mut flow, &changing).await;
+    let (chat, now, fx) = flow.state();
+    chat.chatroom_changed(now, changing, stored, fx);
+}
+
+async fn store(flow: &mut Flow, changing: &Changing) -> Result<(), ChatFault> {
+    let (timeline, at) = (changing.timeline, changing.timeline.home_hash());
+    if changing.forgets {
+        flow.log(Call::Write(Write::Forget(timeline))).await.map_err(fault_of)?;
+    }
+    let homes = &flow.state().0.chatrooms.homes.known;
+    let room = &homes.get(&timeline).ok_or(ChatFault::StoreFailed)?.room;
+    let write = match &changing.row {
+        Some(row) => row::put(at, room, row),
+        None => row::delete(at, room),
+    };
+    flow.log(Call::Write(write)).await.map_err(fault_of).map(|_| ())
+}
+
 impl Chat {
     /// A device wants a chatroom made or changed.
     pub(super) fn chatroom_order(
         &mut self,
-        now: Now,
         (wait, by): (Requester, By),
-        order: ChatroomOrder,
+        of: ChatroomOrder,
         fx: &mut Effects,
     ) {
-        let domain = by.address.domain();
-        let room = order.room.chatroom_within(domain);
-        let is_ours =
-            |room: &AccountAddress| order.verb != Verb::Create || room.is_chatroom_of(domain);
-        let is_busy =
-            self.pressure >= Pressure::Stores || self.chatrooms.orders.len() >= ORDERS_MAX;
-        let fault = order.fault().or(is_busy.then_some(ChatFault::Busy));
-        let Some(room) = room.filter(is_ours).filter(|_| fault.is_none()) else {
-            let why = fault.unwrap_or(ChatFault::Invalid);
-            return self.refuse_chatroom_ask(wait, why, fx);
-        };
-        let gets_rights = order.verb == Verb::Promote;
-        let named: Vec<AccountAddress> =
-            order.accounts.iter().map(|it| it.within(domain)).collect();
-        let order = Box::new(order);
-        let number = self.chatrooms.orders.put(Ordering { wait, by, room, order });
-        if gets_rights && let Some(one) = named.first() {
-            return self.find_account(now, one, None, Waiter::Chatroom(number), fx);
-        }
-        let named = named.into_iter().map(|one| (one, None)).collect();
-        self.hand_chatroom_order(now, number, named, fx);
-    }
-
-    /// Whoever is to get rights is found, or not.
-    pub(crate) fn moderator_found(
-        &mut self,
-        now: Now,
-        number: u64,
-        (address, id): (&AccountAddress, Result<AccountId, ChatFault>),
-        fx: &mut Effects,
-    ) {
-        match id {
-            Ok(id) => {
-                let inbox = address.inbox(self.settings.home, id);
-                let named = vec![(address.clone(), Some(inbox))];
-                self.hand_chatroom_order(now, number, named, fx);
-            }
-            Err(fault) => self.chatroom_ordered(number, Err(fault), fx),
-        }
-    }
-
-    fn hand_chatroom_order(
-        &mut self,
-        now: Now,
-        number: u64,
-        named: Vec<(AccountAddress, Option<TimelineId>)>,
-        fx: &mut Effects,
-    ) {
-        let Some(it) = self.chatrooms.orders.at(number) else { return };
-        let (room, by, order) = (it.room.clone(), it.by.clone(), (*it.order).clone());
-        let (_, home) = self.chatroom_at(&room);
-        let asked = Box::new(ChatroomAsked { number, room, by, order, named });
-        self.tell_chatroom(now, home, ChatroomWord::Order(asked), fx);
-    }
-
-    /// The home has answered an order.
-    pub(super) fn chatroom_ordered(
-        &mut self,
-        number: u64,
-        result: Result<(), ChatFault>,
-        fx: &mut Effects,
-    ) {
-        let Some(Ordering { wait, .. }) = self.chatrooms.orders.take(number) else { return };
-        match result {
-            Ok(()) => {
-                let told = ChatDelivery::Done { number: wait.number };
-                self.answer_session((wait.conn, wait.session), told, fx);
-            }
-            Err(why) => self.refuse_chatroom_ask(wait, why, fx),
+        if !self.begin(|flow| order(flow, wait, by, of)) {
+            self.refuse_chatroom_ask(wait, ChatFault::Busy, fx);
         }
     }
 
@@ -142,21 +125,11 @@ impl Chat {
         self.answer_session((wait.conn, wait.session), told, fx);
     }
 
-    /// Orders that were not answered in time; when to look again.
-    pub(super) fn turn_chatroom_orders(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let ms_max = self.settings.limits.answer_ms_max;
-        let (over, next) = self.chatrooms.orders.overdue(now, ms_max);
-        for it in over {
-            self.refuse_chatroom_ask(it.wait, ChatFault::Busy, fx);
-        }
-        next
-    }
-
     /// Some shard wants a chatroom of this one made or changed.
-    pub(super) fn order_chatroom(
+    pub(crate) fn order_chatroom(
         &mut self,
         now: Now,
-        from: ShardId,
+        to: ReplyTo,
         asked: Box<ChatroomAsked>,
         fx: &mut Effects,
     ) {
@@ -164,19 +137,17 @@ impl Chat {
         let is_there = self.chatrooms.homes.known.contains_key(&timeline);
         if asked.order.verb != Verb::Create || is_there {
             let room = asked.room.clone();
-            return self.for_chatroom(now, &room, Task::Order(from, asked), fx);
+            return self.for_chatroom(now, &room, Task::Order(to, asked), fx);
         }
         if let Err(fault) = self.may_make_chatroom(&asked.by) {
-            return self.refuse_chatroom(now, Task::Order(from, asked), fault, fx);
+            return self.refuse_chatroom(now, Task::Order(to, asked), fault, fx);
         }
         let row = Arc::new(ChatroomRow::made(&asked.by, &asked.order, self.row_limits()));
         let mut made = Chatroom::new(asked.room.clone(), None);
         made.step = Step::Ready;
         self.chatrooms.homes.known.insert(timeline, made);
-        let (number, verb, outs) = (asked.number, Verb::Create, Vec::new());
-        let (row, forgets) = (Some(row), false);
-        let changing = Changing { from, number, timeline, verb, row, outs, forgets };
-        self.write_chatroom(changing, fx);
+        let (verb, row, outs, forgets) = (Verb::Create, Some(row), Vec::new(), false);
+        self.write_chatroom(Changing { to, timeline, verb, row, outs, forgets });
     }
 
     fn row_limits(&self) -> RowLimits {
@@ -190,7 +161,7 @@ impl Chat {
     fn may_make_chatroom(&self, by: &By) -> Result<(), ChatFault> {
         let limits = &self.settings.limits.chat;
         let homes = &self.chatrooms.homes.known;
-        if !self.log.may_ask() {
+        if !self.log.may_ask() || self.flows.is_full() {
             return Err(ChatFault::Busy);
         }
         if homes.len() >= limits.chatrooms_max as usize {
@@ -212,86 +183,63 @@ impl Chat {
     pub(super) fn change_chatroom(
         &mut self,
         now: Now,
-        (timeline, from): (TimelineId, ShardId),
+        (timeline, to): (TimelineId, ReplyTo),
         row: &ChatroomRow,
         asked: ChatroomAsked,
         fx: &mut Effects,
     ) {
-        let ChatroomAsked { number, by, order, named, .. } = asked;
+        let ChatroomAsked { by, order, named, .. } = asked;
         let verb = order.verb;
         let is_made_again = verb == Verb::Create && row.owner == (by.address.clone(), by.inbox);
         let judged = match is_made_again {
             true => Err(ChatFault::Unchanged),
             false => row.changed(&by, &order, &named, self.row_limits()),
         };
-        let judged = judged.and_then(|row| match self.log.may_ask() {
-            true => Ok(row),
-            false => Err(ChatFault::Busy),
-        });
+        let may_write = self.log.may_ask() && !self.flows.is_full();
+        let judged = judged.and_then(|row| if may_write { Ok(row) } else { Err(ChatFault::Busy) });
         let row = match judged {
             Ok(row) => Arc::new(row),
-            Err(fault) => return self.answer_chatroom(now, (from, number), Err(fault), fx),
+            Err(fault) => return self.reply(to, Err(fault), fx),
         };
         let outs: Vec<_> = named.into_iter().map(|(one, _)| Some(one)).collect();
         match verb {
             Verb::Kick => {
                 let is_told = self.out_of_chatroom(now, timeline, (&outs, ChatroomOut::Kicked), fx);
-                let result = if is_told { Ok(()) } else { Err(ChatFault::Busy) };
-                self.answer_chatroom(now, (from, number), result, fx);
+                let result = if is_told { Ok(PeerReply::Done) } else { Err(ChatFault::Busy) };
+                self.reply(to, result, fx);
             }
             Verb::Close => {
                 let forgets = row.is_kept();
                 let (row, outs) = (None, vec![None]);
-                let changing = Changing { from, number, timeline, verb, row, outs, forgets };
-                self.write_chatroom(changing, fx);
+                self.write_chatroom(Changing { to, timeline, verb, row, outs, forgets });
             }
             _ => {
                 let (row, forgets) = (Some(row), false);
-                let changing = Changing { from, number, timeline, verb, row, outs, forgets };
-                self.write_chatroom(changing, fx);
+                self.write_chatroom(Changing { to, timeline, verb, row, outs, forgets });
             }
         }
     }
 
-    fn answer_chatroom(
-        &mut self,
-        now: Now,
-        (to, number): (ShardId, u64),
-        result: Result<(), ChatFault>,
-        fx: &mut Effects,
-    ) {
-        self.tell_chatroom(now, to, ChatroomWord::Ordered { number, result }, fx);
-    }
-
-    fn write_chatroom(&mut self, changing: Changing, fx: &mut Effects) {
+    /// Until a change is stored, or refused, whatever else is for the room waits.
+    fn write_chatroom(&mut self, changing: Changing) {
         let Some(home) = self.chatrooms.homes.known.get_mut(&changing.timeline) else { return };
         home.step = Step::Changing;
-        let at = changing.timeline.home_hash();
-        let write = match &changing.row {
-            Some(row) => row::put(at, &home.room, row),
-            None if changing.forgets => Write::Forget(changing.timeline),
-            None => row::delete(at, &home.room),
-        };
-        let pending = PendingCall::ChatroomChanged(Box::new(changing));
-        self.log.ask(pending, Call::Write(write), fx);
+        self.begin(|flow| change(flow, changing));
     }
 
     /// The log has a change of a chatroom, or not.
-    pub(crate) fn chatroom_changed(
+    fn chatroom_changed(
         &mut self,
         now: Now,
         changing: Changing,
-        result: Answered,
+        stored: Result<(), ChatFault>,
         fx: &mut Effects,
     ) {
-        if changing.forgets && result.is_ok() {
-            return self.write_chatroom(Changing { forgets: false, ..changing }, fx);
-        }
-        let Changing { from, number, timeline, verb, row, outs, .. } = changing;
+        let Changing { to, timeline, verb, row, outs, .. } = changing;
         let Some(home) = self.chatrooms.homes.known.get_mut(&timeline) else { return };
         home.step = Step::Ready;
-        if let Err(error) = result {
-            self.answer_chatroom(now, (from, number), Err(fault_of(error)), fx);
+        if let Err(fault) = stored {
+            self.reply(to, Err(fault), fx);
             return self.advance_chatroom(now, timeline, fx);
         }
         home.row = row;
@@ -315,7 +263,7 @@ impl Chat {
             Verb::Create | Verb::Mute | Verb::Unmute | Verb::Unban => {}
             _ => self.news_of_chatroom(now, timeline, &shards, fx),
         }
-        self.answer_chatroom(now, (from, number), Ok(()), fx);
+        self.reply(to, Ok(PeerReply::Done), fx);
         self.advance_chatroom(now, timeline, fx);
     }
 }

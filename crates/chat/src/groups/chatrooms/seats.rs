@@ -139,7 +139,7 @@ impl Chat {
         let is_operator = asker.is_operator;
         let by = By { address: asker.address, inbox: asker.inbox, is_operator };
         match ask {
-            ChatroomAsk::Order(order) => self.chatroom_order(now, (wait, by), order, fx),
+            ChatroomAsk::Order(order) => self.chatroom_order((wait, by), order, fx),
             ChatroomAsk::Join { room, history } => {
                 self.join_chatroom(now, (wait, by), (&room, history), fx);
             }

@@ -43,15 +43,6 @@ pub enum ChatroomWord {
     },
     /// Somebody says something. Answered by [`Reply`](crate::ChatWord::Reply).
     Say(Box<Saying>),
-    /// Somebody wants it otherwise. Answered by `Ordered`.
-    Order(Box<ChatroomAsked>),
-    /// It is, or why not.
-    Ordered {
-        /// The order's.
-        number: u64,
-        /// The answer.
-        result: Result<(), ChatFault>,
-    },
     /// This was said.
     Said(Arc<[Arc<ChatroomMessage>]>),
     /// It is so now.
@@ -94,8 +85,6 @@ pub struct Saying {
 /// A change that is wanted of a chatroom, as its home hears of it.
 #[derive(Debug)]
 pub struct ChatroomAsked {
-    /// The asker's own.
-    pub(crate) number: u64,
     pub(crate) room: AccountAddress,
     pub(crate) by: By,
     pub(crate) order: ChatroomOrder,
@@ -127,6 +116,14 @@ pub struct PageAsked {
     pub(crate) count: u16,
 }
 
+impl ChatroomAsked {
+    /// Approximate memory, bytes.
+    pub(crate) fn weight(&self) -> usize {
+        let named = self.named.iter().map(|(it, _)| 2 * (48 + it.as_str().len()));
+        size_of::<ChatroomAsked>() + self.order.text.len() + named.sum::<usize>()
+    }
+}
+
 impl ChatroomWord {
     /// What it costs in memory beside itself, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
@@ -138,17 +135,11 @@ impl ChatroomWord {
             ChatroomWord::Say(saying) => {
                 size_of::<Saying>() + names(&saying.by, &saying.room) + saying.content.weight()
             }
-            ChatroomWord::Order(asked) => {
-                let named = asked.named.iter().map(|(it, _)| 2 * (48 + it.as_str().len()));
-                size_of::<ChatroomAsked>() + asked.order.text.len() + named.sum::<usize>()
-            }
             ChatroomWord::Said(messages) => messages.iter().map(|it| it.weight()).sum(),
             ChatroomWord::Outs { outs, .. } => outs.len() * (size_of::<Leaving>() + 64),
             ChatroomWord::Here { room, .. } => room.as_str().len(),
             ChatroomWord::List(asked) => size_of::<PageAsked>() + asked.room.as_str().len(),
-            ChatroomWord::News(_)
-            | ChatroomWord::Joined { result: Err(_), .. }
-            | ChatroomWord::Ordered { .. } => 64,
+            ChatroomWord::News(_) | ChatroomWord::Joined { result: Err(_), .. } => 64,
         }
     }
 }
