@@ -8,11 +8,11 @@
 //! Invariants: an address that is being found has one flow under way, however many wait for it; a
 //! number is used only while its row's owner has the name.
 
+use crate::Chat;
 use crate::label::Route;
 use crate::people::partings;
 use crate::service::flow::{Flow, Reply};
 use crate::word::{PeerReply, PeerRequest, ReplyTo};
-use crate::{Chat, Effects};
 use base::bytes::ByteReader;
 use base::flows::WaitKey;
 use base::hash::HashKey;
@@ -33,28 +33,6 @@ const FINDING_MAX: usize = 65_536;
 
 /// Memory of whoever waits for an account and says nothing else, bytes, roughly.
 pub(crate) const FOUND_BYTES: usize = 256;
-
-/// Who waits for the number of an account.
-pub(crate) enum Waiter {
-    /// A flow, and what it holds, bytes.
-    Flow(WaitKey, usize),
-    /// Whoever wants something of it as a contact.
-    Contact(Box<crate::people::Wanting>),
-    /// Whoever reads what was said with it.
-    History(Box<crate::reads::PartnerAsked>),
-    /// Whoever asks something of the conversation with it.
-    Conversation(Box<crate::conversations::changes::Asked>),
-    /// Whoever wants something of its nodes.
-    Nodes(Box<crate::people::nodes::NodesWanted>),
-    /// Whoever asks how far it has read.
-    Readers(Box<crate::conversations::receipts::readers::ReadersWanted>),
-    /// A round of pushes, by its number.
-    Push(u64),
-    /// Whoever tells it something that is kept nowhere.
-    Transient(Box<crate::sessions::transients::Telling>),
-    /// Whoever has a stanza for its devices.
-    Stanza(Box<crate::people::stanzas::Handing>),
-}
 
 /// Whose an account is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -152,7 +130,8 @@ pub fn inboxes_of_label(label: &[u8]) -> Vec<TimelineId> {
 /// An address that is being found.
 #[derive(Default)]
 struct Finding {
-    waiters: Vec<Waiter>,
+    /// Flows that wait for it, and what they hold, bytes.
+    waiters: Vec<(WaitKey, usize)>,
     /// It is to be made for this one, if it is not there.
     make: Option<Owner>,
     /// It was erased while its row was being read: that is read once more.
@@ -220,29 +199,18 @@ impl Accounts {
     }
 }
 
-impl Waiter {
-    /// Approximate memory, bytes.
-    fn weight(&self) -> u64 {
-        let beside = match self {
-            Waiter::Flow(_, bytes) => *bytes,
-            Waiter::Contact(wanting) => wanting.weight(),
-            Waiter::Nodes(wanted) => wanted.weight(),
-            Waiter::Transient(telling) => telling.weight(),
-            Waiter::Stanza(handing) => handing.weight(),
-            _ => FOUND_BYTES,
-        };
-        (size_of::<Waiter>() + beside) as u64
-    }
-}
-
 /// Finds the account with an address for all who wait for it.
 async fn find(mut flow: Flow, address: AccountAddress) {
     let row = find_row(&mut flow, &address).await;
-    let (chat, now, fx) = flow.state();
+    let (chat, _, _) = flow.state();
     if let Ok(row) = row {
         chat.accounts.remember(address.clone(), row);
     }
-    chat.tell_waiters(now, address, row, fx);
+    let waiters = chat.accounts.finding.remove(&address).unwrap_or_default().waiters;
+    for (key, bytes) in waiters {
+        chat.accounts.waiting_bytes -= bytes as u64;
+        chat.flows.reply(key, Reply::Account(row));
+    }
 }
 
 /// By its row here, which is made or written over if somebody wants it; or by asking its home.
@@ -320,40 +288,53 @@ pub(crate) async fn tell_account(mut flow: Flow, to: ReplyTo, address: Box<Accou
 }
 
 impl Chat {
-    /// Finds the account with this address, and makes it for `make` if it is not there.
+    /// Finds the account with this address for the flow that waits with this key and holds so many
+    /// bytes, and makes it for `make` if it is not there.
     pub(crate) fn find_account(
         &mut self,
-        now: Now,
+        (address, make): (&AccountAddress, Option<Owner>),
+        (key, bytes): (WaitKey, usize),
+    ) {
+        match self.known_account(address, make) {
+            Some(row) => _ = self.flows.reply(key, Reply::Account(Ok(row))),
+            None => self.look_for_account((address, make), (key, bytes)),
+        }
+    }
+
+    fn known_account(
+        &mut self,
         address: &AccountAddress,
         make: Option<Owner>,
-        waiter: Waiter,
-        fx: &mut Effects,
-    ) {
+    ) -> Option<AccountRow> {
         if self.settings.is_foreign(address) {
-            let (id, owner) = (AccountId::FOREIGN, Owner::Outside);
-            let row = AccountRow { id, made_s: 0, owner };
-            return self.account_found(now, address, waiter, Ok(row), fx);
+            return Some(AccountRow { id: AccountId::FOREIGN, made_s: 0, owner: Owner::Outside });
         }
         let name = self.owner_of(address);
         let is_known = |row: &AccountRow| row.owner.has(name) && !is_taken_over(row, make);
-        if let Some(row) = self.accounts.known(address).filter(is_known) {
-            return self.account_found(now, address, waiter, Ok(row), fx);
-        }
-        let weight = waiter.weight();
-        let is_full = self.accounts.finding.len() >= FINDING_MAX
-            || self.accounts.waiting_bytes + weight > self.settings.undistributed_max()
+        self.accounts.known(address).filter(is_known)
+    }
+
+    fn look_for_account(
+        &mut self,
+        (address, make): (&AccountAddress, Option<Owner>),
+        (key, bytes): (WaitKey, usize),
+    ) {
+        let accounts = &mut self.accounts;
+        let is_full = accounts.finding.len() >= FINDING_MAX
+            || accounts.waiting_bytes + bytes as u64 > self.settings.undistributed_max()
             || !self.log.may_ask()
             || self.flows.is_full();
         if is_full {
-            return self.account_found(now, address, waiter, Err(ChatFault::Busy), fx);
+            self.flows.reply(key, Reply::Account(Err(ChatFault::Busy)));
+            return;
         }
-        self.accounts.waiting_bytes += weight;
-        if let Some(finding) = self.accounts.finding.get_mut(address) {
+        accounts.waiting_bytes += bytes as u64;
+        if let Some(finding) = accounts.finding.get_mut(address) {
             finding.make = finding.make.max(make);
-            return finding.waiters.push(waiter);
+            return finding.waiters.push((key, bytes));
         }
-        let finding = Finding { waiters: vec![waiter], make, is_stale: false };
-        self.accounts.finding.insert(address.clone(), finding);
+        let finding = Finding { waiters: vec![(key, bytes)], make, is_stale: false };
+        accounts.finding.insert(address.clone(), finding);
         self.begin(|flow| find(flow, address.clone()));
     }
 
@@ -373,58 +354,6 @@ impl Chat {
         let id = MessageId::after(last, now.wall_ms, self.settings.node);
         self.accounts.last = id.0;
         AccountId(id.0)
-    }
-
-    fn tell_waiters(
-        &mut self,
-        now: Now,
-        address: AccountAddress,
-        row: Result<AccountRow, ChatFault>,
-        fx: &mut Effects,
-    ) {
-        let finding = self.accounts.finding.remove(&address).unwrap_or_default();
-        let weight: u64 = finding.waiters.iter().map(Waiter::weight).sum();
-        self.accounts.waiting_bytes -= weight;
-        for waiter in finding.waiters {
-            self.account_found(now, &address, waiter, row, fx);
-        }
-    }
-
-    fn account_found(
-        &mut self,
-        now: Now,
-        address: &AccountAddress,
-        waiter: Waiter,
-        row: Result<AccountRow, ChatFault>,
-        fx: &mut Effects,
-    ) {
-        match waiter {
-            Waiter::Flow(key, _) => {
-                self.flows.reply(key, Reply::Account(row));
-            }
-            Waiter::Contact(wanting) => {
-                self.contact_found(now, *wanting, (address, row.map(|row| row.id)), fx);
-            }
-            Waiter::History(asked) => {
-                self.partner_found(now, *asked, (address, row.map(|row| row.id)), fx);
-            }
-            Waiter::Conversation(asked) => {
-                self.other_found(now, *asked, (address, row.map(|row| row.id)), fx);
-            }
-            Waiter::Readers(wanted) => {
-                self.reader_found(now, *wanted, (address, row.map(|row| row.id)), fx);
-            }
-            Waiter::Push(number) => self.push_account_found(now, number, (address, row), fx),
-            Waiter::Nodes(wanted) => {
-                self.nodes_owner_found(now, *wanted, (address, row.map(|row| row.id)), fx);
-            }
-            Waiter::Transient(telling) => {
-                self.transient_receiver_found(now, telling, (address, row.map(|row| row.id)), fx);
-            }
-            Waiter::Stanza(handing) => {
-                self.stanza_receiver_found(*handing, (address, row.map(|row| row.id)), fx);
-            }
-        }
     }
 }
 

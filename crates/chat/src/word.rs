@@ -115,8 +115,7 @@ pub enum ChatWord {
     Positions(Box<PositionsAsked>),
     /// So far.
     PositionsTold(Box<PositionsTold>),
-    /// Somebody tells a group something that is kept nowhere. Answered by `Handed`, if it has a
-    /// number.
+    /// Somebody tells a group something that is kept nowhere, and does not wait.
     TransientSaid(Box<TransientSaid>),
     /// Tell devices something that is kept nowhere.
     TransientTold(Box<TransientTold>),
@@ -154,15 +153,6 @@ pub enum ChatWord {
     /// What are the last items of these accounts? Answered by `PresenceHeard`, and by `NodesTold`
     /// for each that has any.
     LastAsked(Box<LastAsked>),
-    /// A stanza for devices of an account. Answered by `Handed`, by the number.
-    Stanza(u64, Box<StanzaHanded>),
-    /// The devices of a stanza, or of a transient in a group, were told, or why not.
-    Handed {
-        /// The stanza's, or the transient's.
-        number: u64,
-        /// The answer.
-        result: Result<(), ChatFault>,
-    },
     /// Something from elsewhere is to be done in the name of an account of another server, whom
     /// nobody here has blocked. Answered by `ArrivalTaken`, by the number.
     Arrival(u64, Box<ForeignArrival>),
@@ -210,6 +200,10 @@ pub enum PeerRequest {
     PublicGroups(Box<PublicRange>),
     /// Make a chatroom, or change one. Answered by `Done`.
     Chatroom(Box<ChatroomAsked>),
+    /// A stanza for devices of an account. Answered by `Done`.
+    Stanza(Box<StanzaHanded>),
+    /// Somebody tells a group something that is kept nowhere. Answered by `Done`.
+    Transient(Box<TransientSaid>),
 }
 
 /// What the other shard has done for it.
@@ -383,7 +377,6 @@ impl Weigh for ChatWord {
             ChatWord::NodesAnswered(answered) => answered.weight(),
             ChatWord::NodesTold(told) => told.weight(),
             ChatWord::LastAsked(asked) => asked.weight(),
-            ChatWord::Stanza(_, handed) => handed.weight(),
             ChatWord::Arrival(_, arrival) => arrival.weight(),
             ChatWord::ArrivalTaken(taken) => taken.weight(),
             ChatWord::PushClaimed { .. } => size_of::<PushRoute>() + PUSH_TOKEN_BYTES_MAX,
@@ -406,6 +399,8 @@ impl PeerRequest {
             PeerRequest::Adding(asked) => asked.weight(),
             PeerRequest::PublicGroups(range) => size_of::<PublicRange>() + range.weight(),
             PeerRequest::Chatroom(asked) => asked.weight(),
+            PeerRequest::Stanza(handed) => handed.weight(),
+            PeerRequest::Transient(said) => said.weight(),
         }
     }
 }

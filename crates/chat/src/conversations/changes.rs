@@ -9,7 +9,7 @@
 //! stands in the other's inbox. Invariant: a cursor is answered when it is on stable storage, and
 //! no place of an inbox says less than one before it.
 
-use crate::accounts::{Waiter, fault_of};
+use crate::accounts::{FOUND_BYTES, fault_of};
 use crate::conversations::Step;
 use crate::conversations::chores::Whose;
 use crate::conversations::knowledge::{Knowledge, Row};
@@ -19,16 +19,15 @@ use crate::inboxes::entry::{self, Entry};
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
 use crate::operators::rates::BESIDE_BYTES;
-use crate::people::reach::Reaching;
 use crate::reads::PartnerAsked;
 use crate::send::conversation_of;
-use crate::service::flow::Reply;
+use crate::service::flow::{Flow, Reply};
 use crate::sessions::{Asker, Requester};
 use crate::word::Cargo;
 use crate::{Chat, Effects};
 use base::flows::WaitKey;
 use base::time::Now;
-use model::account::{AccountAddress, AccountId, Addressee};
+use model::account::{AccountAddress, Addressee};
 use model::chat::{ChatDelivery, ChatFault, ConversationChange, InboxChange, InboxEvent};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef};
@@ -36,13 +35,6 @@ use model::ports::log::{Append, Call, Done, Write};
 use model::pressure::Pressure;
 use model::timeline::{Message, Seq, TimelineId};
 use std::sync::Arc;
-
-/// Something that a device asks of a conversation whose partner is being found.
-pub(crate) struct Asked {
-    wait: Requester,
-    asker: Asker,
-    wish: Wish,
-}
 
 /// What somebody wants of what an account knows.
 pub(crate) struct Task {
@@ -115,6 +107,42 @@ pub(crate) struct Changing {
     owed: Vec<TimelineId>,
 }
 
+/// A device asks something of its account's conversation with another one.
+async fn ask(mut flow: Flow, wait: Requester, asker: Asker, (with, wish): (AccountAddress, Wish)) {
+    let what = subject_of(&mut flow, &asker, with, &wish).await;
+    let (chat, now, fx) = flow.state();
+    match what {
+        Ok(what) => chat.for_account(now, asker.inbox, Task { wait, wish, what }, fx),
+        Err(fault) => chat.wish_fails(wait, &wish, fault, fx),
+    }
+}
+
+/// Which conversation that is. The other hears how far it is read, unless one of the two has
+/// blocked the other.
+async fn subject_of(
+    flow: &mut Flow,
+    Asker { inbox, address, .. }: &Asker,
+    with: AccountAddress,
+    wish: &Wish,
+) -> Result<Subject, ChatFault> {
+    let by = address.clone();
+    let id = match flow.account(&with, FOUND_BYTES).await {
+        Ok(id) => id,
+        Err(ChatFault::UnknownAccount) => return Ok(Subject::Gone { by, with }),
+        Err(fault) => return Err(fault),
+    };
+    let home = flow.state().0.settings.home;
+    let other = with.inbox(home, id);
+    let mut peer = None;
+    // Nobody blocks itself.
+    if matches!(wish, Wish::Read(_)) && other != *inbox {
+        flow.contacts((*inbox, address), FOUND_BYTES).await?;
+        peer = Some(other).filter(|_| flow.state().0.is_barred(*inbox, (&with, other)).is_none());
+    }
+    let conversation = conversation_of(home, *inbox, other);
+    Ok(Subject::One { conversation, by, with, peer })
+}
+
 impl Chat {
     /// A device asks something of one conversation.
     pub(crate) fn wish(
@@ -157,56 +185,15 @@ impl Chat {
         }
         let with = with.within(asker.address.domain());
         if !with.is_group() {
-            let asked = Box::new(Asked { wait, asker, wish });
-            return self.find_account(now, &with, None, Waiter::Conversation(asked), fx);
+            if self.flows.is_full() {
+                return self.wish_fails(wait, &wish, ChatFault::Busy, fx);
+            }
+            self.begin(|flow| ask(flow, wait, asker, (with, wish)));
+            return;
         }
         let conversation = groups::conversation_of(self.settings.home, &with);
         let Asker { inbox, address: by, .. } = asker;
         let what = Subject::One { conversation, by, with, peer: None };
-        self.for_account(now, inbox, Task { wait, wish, what }, fx);
-    }
-
-    /// The other of a conversation is known, or why not.
-    pub(crate) fn other_found(
-        &mut self,
-        now: Now,
-        asked: Asked,
-        (with, id): (&AccountAddress, Result<AccountId, ChatFault>),
-        fx: &mut Effects,
-    ) {
-        let peer = match id {
-            Ok(id) => with.inbox(self.settings.home, id),
-            Err(ChatFault::UnknownAccount) => {
-                let Asked { wait, asker: Asker { inbox, address: by, .. }, wish } = asked;
-                let what = Subject::Gone { by, with: with.clone() };
-                return self.for_account(now, inbox, Task { wait, wish, what }, fx);
-            }
-            Err(fault) => return self.refuse_asked(asked, fault, fx),
-        };
-        if !matches!(asked.wish, Wish::Read(_)) {
-            return self.ask_of_other(now, asked, (with, peer), false, fx);
-        }
-        let by = (asked.asker.inbox, &asked.asker.address.clone());
-        self.reach(now, by, (Reaching::Read(asked), (with.clone(), peer)), fx);
-    }
-
-    pub(crate) fn refuse_asked(&mut self, asked: Asked, fault: ChatFault, fx: &mut Effects) {
-        self.wish_fails(asked.wait, &asked.wish, fault, fx);
-    }
-
-    /// It is asked of the account itself; the other may hear of it, or not.
-    pub(crate) fn ask_of_other(
-        &mut self,
-        now: Now,
-        asked: Asked,
-        (with, peer): (&AccountAddress, TimelineId),
-        is_told: bool,
-        fx: &mut Effects,
-    ) {
-        let Asked { wait, asker: Asker { inbox, address: by, .. }, wish } = asked;
-        let conversation = conversation_of(self.settings.home, inbox, peer);
-        let (with, peer) = (with.clone(), Some(peer).filter(|peer| is_told && *peer != inbox));
-        let what = Subject::One { conversation, by, with, peer };
         self.for_account(now, inbox, Task { wait, wish, what }, fx);
     }
 

@@ -7,7 +7,6 @@
 //! Invariant: an order is answered once, by the place of the message that tells of the change, or
 //! by why there is none.
 
-use crate::accounts::Waiter;
 use crate::envelope::{client_id_of, time_of};
 use crate::groups::adding::AddingAsked;
 use crate::groups::changes::{Anew, ChangeOrder, Moved};
@@ -120,9 +119,8 @@ async fn may_make(flow: &mut Flow, asker: &Asker, group: &AccountAddress) -> Res
 
 /// Finds those who are named: all at once, so that each is waited for no longer than the last.
 async fn find_members(flow: &mut Flow, wish: &mut Wish) -> Result<(), ChatFault> {
-    let (chat, now, fx) = flow.state();
     for (one, _) in &wish.members {
-        chat.find_account(now, one, None, Waiter::Flow(WaitKey::NONE, 0), fx);
+        flow.state().0.find_account((one, None), (WaitKey::NONE, 0));
     }
     for (one, id) in &mut wish.members {
         let found = flow.account(one, NAMED_BYTES).await?;

@@ -20,7 +20,6 @@ pub(crate) mod nodes;
 mod orders;
 pub(crate) mod partings;
 mod presence;
-pub(crate) mod reach;
 pub(crate) mod stanzas;
 mod store;
 mod subscription;
@@ -29,7 +28,6 @@ mod walks;
 mod words;
 
 pub use arrivals::ArrivalTaken;
-pub(crate) use orders::Wanting;
 pub(crate) use store::key_of;
 pub(crate) use tie::Tie;
 pub use tie::{TieVerb, TieWord};
@@ -38,7 +36,6 @@ pub use words::{PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold};
 
 use crate::conversations::receipts::delivered::DeliveredTold;
 use crate::people::nodes::UntoldNode;
-use crate::people::reach::Reaching;
 use crate::service::flow::Reply;
 use crate::sessions::Requester;
 use crate::waits::Waits;
@@ -92,8 +89,6 @@ pub(crate) struct People {
     blocking: Waits<Blocking>,
     /// What came from elsewhere and is done at another home: commands that wait for it.
     arriving: Waits<u64>,
-    /// Stanzas for devices that are at home elsewhere: who waits to hear whether one has it.
-    pub(crate) handing: Waits<Requester>,
     /// Stanzas that say that devices are not there any more, for those who were told that they are.
     farewells: Vec<(AccountAddress, stanzas::Handing)>,
     /// Words about presence whose receipts are awaited.
@@ -163,12 +158,8 @@ pub(crate) enum Task {
     Present(Requester, Option<Arc<Availability>>),
     /// A flow wants to look at what the account has of others.
     Flow(WaitKey),
-    /// Something that is kept nowhere may be told, likewise.
-    Transient(Box<crate::sessions::transients::Telling>, TimelineId),
     /// Something is told in a group that it is in, unless it has blocked whoever tells it.
     Heard(Arc<Transient>),
-    /// Something of a conversation of two may be asked, likewise.
-    Reach(Box<Reaching>, Box<(AccountAddress, TimelineId)>),
     /// Somebody has what the account said, and its devices may hear of it, likewise.
     Delivered(Box<DeliveredTold>),
     /// Something comes from elsewhere, unless it is blocked; a command waits for it.
@@ -381,15 +372,7 @@ impl Chat {
                 }
                 self.flows.reply(key, Reply::Entered(Ok(())));
             }
-            Task::Transient(telling, to) => {
-                self.outbox.gives(telling.weight());
-                self.transient_goes(now, *telling, to, fx);
-            }
             Task::Heard(transient) => self.transient_heard(inbox, &transient, fx),
-            Task::Reach(reaching, to) => {
-                self.outbox.gives(Reaching::WEIGHT);
-                self.reaches_other(now, inbox, (*reaching, *to), fx);
-            }
             Task::Delivered(told) => self.delivery_goes(inbox, &told, fx),
             Task::Arrival(ask, arrival) => {
                 self.outbox.gives(arrival.weight());
@@ -413,15 +396,7 @@ impl Chat {
             Task::Flow(key) => {
                 self.flows.reply(key, Reply::Entered(Err(fault)));
             }
-            Task::Transient(telling, _) => {
-                self.outbox.gives(telling.weight());
-                self.drop_transient(telling.wait, fault, fx);
-            }
             Task::Heard(_) => fx.counters.count(ChatCounter::TransientsDropped),
-            Task::Reach(reaching, _) => {
-                self.outbox.gives(Reaching::WEIGHT);
-                self.refuse_reaching(*reaching, fault, fx);
-            }
             Task::Arrival(ask, arrival) => {
                 self.outbox.gives(arrival.weight());
                 let is_busy = fault == ChatFault::Busy;
@@ -483,9 +458,9 @@ impl Chat {
         let remembered = self.settings.limits.chat.departures_known_max as usize;
         self.people.departures.turn(now, remembered);
         let partings = self.turn_partings(now, fx);
-        let stanzas = self.turn_stanzas(now, fx);
+        self.turn_stanzas(fx);
         let arrivals = self.turn_arrivals(now, fx);
-        earliest([left, words, blocks, walks, partings, stanzas, arrivals])
+        earliest([left, words, blocks, walks, partings, arrivals])
     }
 
     /// Accounts that owed something at the start say it, a few in each turn.

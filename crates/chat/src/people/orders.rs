@@ -5,34 +5,39 @@
 use super::store::{Change, Then};
 use super::tie::Tie;
 use super::{Task, requester};
-use crate::accounts::Waiter;
 use crate::people::foreign;
+use crate::service::flow::Flow;
 use crate::sessions::Requester;
 use crate::{Chat, Effects};
 use base::time::Now;
-use model::account::{AccountAddress, AccountId};
+use model::account::AccountAddress;
 use model::chat::*;
 use model::id::ConnRef;
 use model::pressure::Pressure;
 use model::timeline::{Space, TimelineId};
 use std::sync::Arc;
 
-/// A wish whose contact is being found.
-pub(crate) struct Wanting {
-    wait: Requester,
-    inbox: TimelineId,
-    address: AccountAddress,
-    order: ContactOrder,
-    /// Whoever wishes is told the same of somebody whom there is not as of somebody who does not
-    /// answer (RFC 6121 8.5.1).
-    is_blind: bool,
-}
+/// Memory of a wish whose contact is being found, bytes, at most.
+const WISH_BYTES: usize = GREETING_BYTES_MAX + GREETING_EXTRA_BYTES_MAX;
 
-impl Wanting {
-    /// Approximate memory, bytes.
-    pub(crate) fn weight(&self) -> usize {
-        size_of::<Wanting>() + GREETING_BYTES_MAX + GREETING_EXTRA_BYTES_MAX
-    }
+/// A session wants something of a contact, who is found first. `is_blind`: whoever wishes is told
+/// the same of somebody whom there is not as of somebody who does not answer (RFC 6121 8.5.1).
+async fn find_and_order(
+    mut flow: Flow,
+    wait: Requester,
+    (inbox, address): (TimelineId, AccountAddress),
+    about: Box<(AccountAddress, ContactOrder)>,
+    is_blind: bool,
+) {
+    let id = flow.account(&about.0, WISH_BYTES).await;
+    let (chat, now, fx) = flow.state();
+    let peer = match id {
+        Ok(id) => Some(about.0.inbox(chat.settings.home, id)),
+        // Whoever is not there yet may be blocked beforehand.
+        Err(ChatFault::UnknownAccount) if is_blind || about.1 == ContactOrder::Block => None,
+        Err(fault) => return chat.answer_people(wait, Err(fault), fx),
+    };
+    chat.for_person(now, (inbox, &address), Task::Order(wait, about, peer), fx);
 }
 
 impl Chat {
@@ -72,15 +77,17 @@ impl Chat {
                 if contact == asker.address || !self.may_be_contact(&contact, &wish.order) {
                     return self.answer_people(wait, Err(ChatFault::Invalid), fx);
                 }
-                if !wants_account(&contact, &wish.order) {
-                    let about = Box::new((contact, wish.order));
+                let wants_account = wants_account(&contact, &wish.order);
+                let about = Box::new((contact, wish.order));
+                if !wants_account {
                     return self.for_person(now, person, Task::Order(wait, about, None), fx);
                 }
-                let (inbox, address, order) = (asker.inbox, asker.address, wish.order);
                 let session = self.sessions.session_of((from, session));
                 let is_blind = session.is_some_and(|(_, session)| session.binds);
-                let wanting = Box::new(Wanting { wait, inbox, address, order, is_blind });
-                self.find_account(now, &contact, None, Waiter::Contact(wanting), fx);
+                let by = (asker.inbox, asker.address);
+                if !self.begin(|flow| find_and_order(flow, wait, by, about, is_blind)) {
+                    self.answer_people(wait, Err(ChatFault::Busy), fx);
+                }
             }
         }
     }
@@ -129,25 +136,6 @@ impl Chat {
         let is_busy = matches!(ask, PeopleAsk::Wish(_)) && self.pressure >= Pressure::Stores;
         let large = is_too_large.then_some(ChatFault::TooLarge);
         large.or(is_busy.then_some(ChatFault::Busy))
-    }
-
-    /// The contact of a wish is found, or not.
-    pub(crate) fn contact_found(
-        &mut self,
-        now: Now,
-        wanting: Wanting,
-        (contact, id): (&AccountAddress, Result<AccountId, ChatFault>),
-        fx: &mut Effects,
-    ) {
-        let Wanting { wait, inbox, address, order, is_blind } = wanting;
-        let peer = match id {
-            Ok(id) => Some(contact.inbox(self.settings.home, id)),
-            // Whoever is not there yet may be blocked beforehand.
-            Err(ChatFault::UnknownAccount) if is_blind || order == ContactOrder::Block => None,
-            Err(fault) => return self.answer_people(wait, Err(fault), fx),
-        };
-        let about = Box::new((contact.clone(), order));
-        self.for_person(now, (inbox, &address), Task::Order(wait, about, peer), fx);
     }
 
     /// Does what a session wants of a contact.

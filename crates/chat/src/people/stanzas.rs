@@ -8,17 +8,18 @@
 //! elsewhere. It knows no stanza. Invariants: a session is answered once; whoever was told is among
 //! `directed_a_session_max`, or was told that the device is gone.
 
-use crate::accounts::Waiter;
+use crate::accounts::FOUND_BYTES;
+use crate::service::flow::Flow;
 use crate::sessions::{Asker, Requester};
-use crate::word::ChatWord;
+use crate::word::{PeerReply, PeerRequest, ReplyTo};
 use crate::{Chat, Effects};
 use base::slab::Key;
-use base::time::{Instant, Now};
-use model::account::{AccountAddress, AccountId};
+use base::time::Now;
+use model::account::AccountAddress;
 use model::chat::foreign::ForeignWord;
 use model::chat::{ChatDelivery, ChatFault, DirectedPresence, HandingTo};
 use model::counters::ChatCounter;
-use model::id::{ConnRef, ShardId};
+use model::id::ConnRef;
 use model::timeline::TimelineId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -57,18 +58,36 @@ pub(crate) struct Handing {
     xml: Arc<[u8]>,
 }
 
-impl Handing {
-    /// Approximate memory, bytes.
-    pub(crate) fn weight(&self) -> usize {
-        size_of::<Handing>() + self.xml.len()
-    }
-}
-
 impl StanzaHanded {
     /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<StanzaHanded>() + self.xml.len()
     }
+}
+
+/// Hands a stanza to devices of an account, and tells whoever waits whether one has it.
+async fn hand(mut flow: Flow, to: AccountAddress, handing: Handing) {
+    let wait = handing.wait;
+    let result = hand_stanza(&mut flow, &to, handing).await;
+    let (chat, _, fx) = flow.state();
+    chat.answer_handed(wait, result, fx);
+}
+
+async fn hand_stanza(
+    flow: &mut Flow,
+    to: &AccountAddress,
+    Handing { from, by, device, xml, .. }: Handing,
+) -> Result<(), ChatFault> {
+    let id = flow.account(to, FOUND_BYTES + xml.len()).await?;
+    let (chat, _, _) = flow.state();
+    let inbox = to.inbox(chat.settings.home, id);
+    if chat.people.blocks(by, to) {
+        return Err(ChatFault::Blocked);
+    }
+    let home = chat.settings.shard_at(inbox);
+    let handed = Box::new(StanzaHanded { from, to: inbox, device, xml });
+    let reply = flow.ask(home, PeerRequest::Stanza(handed)).await;
+    reply.unwrap_or(Err(ChatFault::Busy)).map(|_| ())
 }
 
 impl Chat {
@@ -100,60 +119,22 @@ impl Chat {
             self.directed_to((key, &asker), whom, farewell, fx);
         }
         let Asker { inbox: by, address: from, .. } = asker;
-        self.hands(now, &to, Handing { wait, from, by, device, xml }, fx);
+        self.hands(to, Handing { wait, from, by, device, xml }, fx);
     }
 
-    fn hands(&mut self, now: Now, to: &AccountAddress, handing: Handing, fx: &mut Effects) {
-        self.find_account(now, to, None, Waiter::Stanza(Box::new(handing)), fx);
-    }
-
-    /// The account that a stanza is for is found, or not.
-    pub(crate) fn stanza_receiver_found(
-        &mut self,
-        handing: Handing,
-        (to, id): (&AccountAddress, Result<AccountId, ChatFault>),
-        fx: &mut Effects,
-    ) {
-        let Handing { wait, from, by, device, xml } = handing;
-        let inbox = match id {
-            Ok(id) => to.inbox(self.settings.home, id),
-            Err(why) => return self.answer_handed(wait, Err(why), fx),
-        };
-        if self.people.blocks(by, to) {
-            return self.answer_handed(wait, Err(ChatFault::Blocked), fx);
+    fn hands(&mut self, to: AccountAddress, handing: Handing, fx: &mut Effects) {
+        let wait = handing.wait;
+        if !self.begin(|flow| hand(flow, to, handing)) {
+            self.answer_handed(wait, Err(ChatFault::Busy), fx);
         }
-        let home = self.settings.shard_at(inbox);
-        if home == self.settings.shard {
-            let reached = self.stanza_arrives(inbox, (Some(&from), device.as_deref()), &xml, fx);
-            return self.answer_handed(wait, taken(reached), fx);
-        }
-        let number = self.people.handing.put(wait);
-        let handed = StanzaHanded { from, to: inbox, device, xml };
-        fx.peer_messages.push((home, ChatWord::Stanza(number, Box::new(handed))));
     }
 
-    /// Another shard has a stanza for devices of an account of this one.
-    pub(crate) fn stanza_handed(
-        &mut self,
-        from: ShardId,
-        (number, handed): (u64, &StanzaHanded),
-        fx: &mut Effects,
-    ) {
-        let StanzaHanded { from: sender, to, device, xml } = handed;
-        let reached = self.stanza_arrives(*to, (Some(sender), device.as_deref()), xml, fx);
-        fx.peer_messages.push((from, ChatWord::Handed { number, result: taken(reached) }));
-    }
-
-    /// Another shard says whether a device has a stanza, or a group a transient.
-    pub(crate) fn was_handed(
-        &mut self,
-        number: u64,
-        result: Result<(), ChatFault>,
-        fx: &mut Effects,
-    ) {
-        if let Some(wait) = self.people.handing.take(number) {
-            self.answer_handed(wait, result, fx);
-        }
+    /// A flow of some shard has a stanza for devices of an account of this one.
+    pub(crate) fn stanza_handed(&mut self, to: ReplyTo, handed: &StanzaHanded, fx: &mut Effects) {
+        let StanzaHanded { from, to: inbox, device, xml } = handed;
+        let reached = self.stanza_arrives(*inbox, (Some(from), device.as_deref()), xml, fx);
+        let taken = reached.then_some(PeerReply::Done).ok_or(ChatFault::UnknownAccount);
+        self.reply(to, taken, fx);
     }
 
     pub(crate) fn answer_handed(
@@ -286,19 +267,10 @@ impl Chat {
         }
     }
 
-    /// Says what is owed to those who were told, and gives up what waits for other shards.
-    pub(super) fn turn_stanzas(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+    /// Says what is owed to those who were told.
+    pub(super) fn turn_stanzas(&mut self, fx: &mut Effects) {
         for (to, handing) in std::mem::take(&mut self.people.farewells) {
-            self.hands(now, &to, handing, fx);
+            self.hands(to, handing, fx);
         }
-        let (over, next) = self.people.handing.overdue(now, self.settings.limits.answer_ms_max);
-        for wait in over {
-            self.answer_handed(wait, Err(ChatFault::Busy), fx);
-        }
-        next
     }
-}
-
-fn taken(reached: bool) -> Result<(), ChatFault> {
-    reached.then_some(()).ok_or(ChatFault::UnknownAccount)
 }

@@ -13,13 +13,14 @@ use super::owing::Lane;
 use super::rows::Rows;
 use super::wishes::PushChore;
 use super::{Pushes, WAYS, Way, millis, rows};
-use crate::accounts::{AccountRow, Waiter};
+use crate::accounts::FOUND_BYTES;
 use crate::conversations::changes::{Subject, Task, Wish};
 use crate::inboxes::entry::Entry;
 use crate::log::{Answered, PendingCall};
 use crate::outbox::left::scans::CLOCK_SLACK_S;
 use crate::push::PushDetail;
 use crate::reads::Wanted;
+use crate::service::flow::Flow;
 use crate::sessions::Requester;
 use crate::word::{Fetched, Range, ReadBy};
 use crate::{Chat, Effects};
@@ -86,6 +87,13 @@ pub(super) enum End {
     Later,
 }
 
+/// Finds the account that goes by the name of a round's now.
+async fn find_owner(mut flow: Flow, number: u64, address: AccountAddress) {
+    let id = flow.account(&address, FOUND_BYTES).await;
+    let (chat, now, fx) = flow.state();
+    chat.push_account_found(now, number, (&address, id), fx);
+}
+
 impl Chat {
     /// Begins: all rows of the account are read.
     pub(super) fn begin_round(
@@ -130,7 +138,11 @@ impl Chat {
         let Some(round) = self.pushes.rounds.at_mut(number) else { return };
         round.rows = Rows::of(&all);
         match round.rows.address.clone() {
-            Some(address) => self.find_account(now, &address, None, Waiter::Push(number), fx),
+            Some(address) => {
+                if !self.begin(|flow| find_owner(flow, number, address)) {
+                    self.put_off(now, number, fx);
+                }
+            }
             None => {
                 let inbox = round.inbox;
                 self.pushes.lets_go(inbox);
@@ -141,17 +153,17 @@ impl Chat {
     }
 
     /// The account that goes by the name now is known, or why not.
-    pub(crate) fn push_account_found(
+    fn push_account_found(
         &mut self,
         now: Now,
         number: u64,
-        (address, row): (&AccountAddress, Result<AccountRow, ChatFault>),
+        (address, id): (&AccountAddress, Result<AccountId, ChatFault>),
         fx: &mut Effects,
     ) {
         let home = self.settings.home;
         let Some(round) = self.pushes.rounds.at_mut(number) else { return };
         let inbox = round.inbox;
-        match row.map(|row| AccountId(row.id.0)) {
+        match id {
             Ok(id) if address.inbox(home, id) == inbox => self.read_owed(now, number, None, fx),
             // The name is nobody's, or somebody else's by now.
             Ok(_) | Err(ChatFault::UnknownAccount) => {

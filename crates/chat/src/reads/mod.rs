@@ -16,7 +16,7 @@ mod beginning;
 pub(crate) mod fetching;
 mod search;
 
-use crate::accounts::{Waiter, fault_of};
+use crate::accounts::{FOUND_BYTES, fault_of};
 use crate::conversations::changes::{Subject, Task, Wish};
 use crate::conversations::lists::Listed;
 use crate::groups;
@@ -24,6 +24,7 @@ use crate::inboxes::entry::Entry;
 use crate::label::Pointer;
 use crate::log::{Answered, PendingCall};
 use crate::send::conversation_of;
+use crate::service::flow::Flow;
 use crate::sessions::Requester;
 use crate::word::{ChatWord, Fetched, Range, ReadBy};
 use crate::{Chat, Effects};
@@ -90,6 +91,12 @@ pub(crate) enum Wanted {
     Archive(Archive),
     /// Messages with a text.
     Search(Box<Searching>),
+}
+
+async fn find_partner(mut flow: Flow, asked: Box<PartnerAsked>, with: AccountAddress) {
+    let id = flow.account(&with, FOUND_BYTES).await;
+    let (chat, now, fx) = flow.state();
+    chat.partner_found(now, *asked, (&with, id), fx);
 }
 
 impl Chat {
@@ -180,11 +187,19 @@ impl Chat {
         }
         let (inbox, wanted) = (asker.inbox, Asked::History(range));
         let asked = Box::new(PartnerAsked { reader, inbox, wanted });
-        self.find_account(now, &with, None, Waiter::History(asked), fx);
+        self.read_with(asked, with, fx);
+    }
+
+    /// A part of the conversation with an account is read, which is found first.
+    fn read_with(&mut self, asked: Box<PartnerAsked>, with: AccountAddress, fx: &mut Effects) {
+        let reader = asked.reader;
+        if !self.begin(|flow| find_partner(flow, asked, with)) {
+            self.read_fails(reader, ChatFault::Busy, fx);
+        }
     }
 
     /// The partner of a conversation is known, or why not.
-    pub(crate) fn partner_found(
+    fn partner_found(
         &mut self,
         now: Now,
         asked: PartnerAsked,

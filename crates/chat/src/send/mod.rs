@@ -148,14 +148,8 @@ async fn route_to_account(
     to: &AccountAddress,
     message: &NewMessage,
 ) -> Result<Route, ChatFault> {
-    let id = flow.account(to, weight_of(message)).await?;
+    let inbox = flow.reach(asker, to, weight_of(message)).await?;
     let home = flow.state().0.settings.home;
-    let inbox = to.inbox(home, id);
-    if !asker.is_operator {
-        flow.contacts((asker.inbox, &asker.address), weight_of(message)).await?;
-        let (chat, _, fx) = flow.state();
-        chat.may_reach(asker.inbox, (to, inbox), fx)?;
-    }
     let conversation = conversation_of(home, asker.inbox, inbox);
     Ok(Route { from: asker.inbox, to: Some(inbox), conversation, read: None })
 }

@@ -149,8 +149,6 @@ impl Chat {
             ChatWord::Nodes(number, asked) => self.nodes_asked(now, from, (number, asked), fx),
             ChatWord::NodesAnswered(answered) => self.nodes_answered(*answered, fx),
             ChatWord::NodesTold(told) => self.nodes_told(from, &told, fx),
-            ChatWord::Stanza(number, handed) => self.stanza_handed(from, (number, &handed), fx),
-            ChatWord::Handed { number, result } => self.was_handed(number, result, fx),
             ChatWord::Arrival(number, arrival) => {
                 self.foreign_says(now, Owed::Shard(from, number), *arrival, fx);
             }

@@ -6,12 +6,13 @@
 //! answered. Of a flow that goes with its shard nothing was acknowledged, or the outbox has it.
 
 use super::ShardState;
-use crate::accounts::{AccountRow, Owner, Waiter, fault_of, tell_account};
+use crate::accounts::{AccountRow, Owner, fault_of, tell_account};
 use crate::conversations::changes::{Subject, Task as Inquiry, Wish};
 use crate::groups::{GroupTask, adding, changes};
 use crate::log::{Answered, PendingCall};
 use crate::operators::moving;
 use crate::people::Task;
+use crate::sessions::transients::TransientSaid;
 use crate::sessions::{Asker, Requester};
 use crate::word::{ChatWord, PeerReply, PeerRequest, ReplyTo, StoredMessage};
 use crate::{Chat, Effects};
@@ -142,8 +143,7 @@ impl Flow {
         bytes: usize,
     ) -> Result<AccountRow, ChatFault> {
         let key = self.key();
-        let (chat, now, fx) = self.state();
-        chat.find_account(now, address, make, Waiter::Flow(key, bytes), fx);
+        self.state().0.find_account((address, make), (key, bytes));
         match self.0.reply().await {
             Reply::Account(found) => found,
             _ => unexpected("an account is found or not"),
@@ -185,6 +185,24 @@ impl Flow {
             chat.doors.push(door);
         }
         entered
+    }
+
+    /// The inbox of another account, unless one of the two has blocked the other, which does not
+    /// bind operators.
+    pub(crate) async fn reach(
+        &mut self,
+        asker: &Asker,
+        other: &AccountAddress,
+        bytes: usize,
+    ) -> Result<TimelineId, ChatFault> {
+        let id = self.account(other, bytes).await?;
+        let inbox = other.inbox(self.state().0.settings.home, id);
+        if !asker.is_operator && inbox != asker.inbox {
+            self.contacts((asker.inbox, &asker.address), bytes).await?;
+            let (chat, _, fx) = self.state();
+            chat.may_reach(asker.inbox, (other, inbox), fx)?;
+        }
+        Ok(inbox)
     }
 
     /// How many groups an account of this shard has made; none count where it has made this one
@@ -297,6 +315,11 @@ impl Chat {
             PeerRequest::Amend(order) => return self.amend_here(to, order, fx),
             PeerRequest::PublicGroups(range) => return self.tell_public(to, &range, fx),
             PeerRequest::Chatroom(asked) => return self.order_chatroom(now, to, asked, fx),
+            PeerRequest::Stanza(handed) => return self.stanza_handed(to, &handed, fx),
+            PeerRequest::Transient(said) => {
+                let said = TransientSaid { to: Some(to), ..*said };
+                return self.transient_in_group(now, said, fx);
+            }
             PeerRequest::Change(order) => self.begin(|flow| changes::change(flow, to, order)),
             PeerRequest::Import(order) => self.begin(|flow| moving::store(flow, to, order)),
             PeerRequest::Adding(asked) => self.begin(|flow| adding::adding(flow, to, asked)),

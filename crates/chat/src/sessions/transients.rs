@@ -11,18 +11,17 @@
 //! transient reaches a log; of one session no more are taken in a minute than the limit says; a
 //! numbered transient is answered once.
 
-use crate::accounts::Waiter;
 use crate::groups::{self, GroupTask};
 use crate::people::Task;
+use crate::service::flow::Flow;
 use crate::sessions::detached::weight_of;
 use crate::sessions::{Asker, Requester};
-use crate::word::ChatWord;
+use crate::word::{ChatWord, PeerReply, PeerRequest, ReplyTo};
 use crate::{Chat, Effects};
 use base::time::Now;
-use model::account::{AccountAddress, AccountId};
 use model::chat::{ChatDelivery, ChatFault, NewTransient, SendRejected, Transient};
 use model::counters::ChatCounter;
-use model::id::{ConnRef, SessionRef, ShardId};
+use model::id::{ConnRef, SessionRef};
 use model::pressure::Pressure;
 use model::timeline::TimelineId;
 use std::sync::Arc;
@@ -53,21 +52,13 @@ impl ToldThisMinute {
     }
 }
 
-/// A transient whose receiver is being found.
-pub(crate) struct Telling {
-    /// Who is answered.
-    pub(crate) wait: Requester,
-    inbox: TimelineId,
-    transient: Arc<Transient>,
-}
-
 /// A transient for a group, on its way to the group's home.
 #[derive(Debug)]
 pub struct TransientSaid {
     /// The inbox of whoever says it.
     pub(crate) by: TimelineId,
-    /// The shard that is answered, and the number; 0: none.
-    pub(crate) asker: (ShardId, u64),
+    /// The flow that is answered; none: nobody waits.
+    pub(crate) to: Option<ReplyTo>,
     pub(crate) transient: Arc<Transient>,
 }
 
@@ -76,13 +67,6 @@ pub struct TransientSaid {
 pub struct TransientTold {
     pub(crate) to: Box<[TimelineId]>,
     pub(crate) transient: Arc<Transient>,
-}
-
-impl Telling {
-    /// Approximate memory, bytes.
-    pub(crate) fn weight(&self) -> usize {
-        size_of::<Telling>() + self.transient.weight()
-    }
 }
 
 impl TransientSaid {
@@ -111,6 +95,42 @@ impl TransientTold {
     pub(crate) fn weight(&self) -> usize {
         size_of::<TransientTold>() + size_of_val(&*self.to) + self.transient.weight()
     }
+}
+
+/// A device tells another account, or a group, something that is kept nowhere.
+async fn tell(mut flow: Flow, wait: Requester, inbox: TimelineId, transient: Arc<Transient>) {
+    if transient.to.is_group() {
+        let conversation = groups::conversation_of(flow.state().0.settings.home, &transient.to);
+        let home = flow.state().0.settings.shard_at(conversation);
+        let said = Box::new(TransientSaid { by: inbox, to: None, transient });
+        let reply = flow.ask(home, PeerRequest::Transient(said)).await;
+        let result = reply.unwrap_or(Err(ChatFault::Busy)).map(|_| ());
+        let (chat, _, fx) = flow.state();
+        return chat.answer_handed(wait, result, fx);
+    }
+    let result = tell_account(&mut flow, inbox, &transient).await;
+    let (chat, _, fx) = flow.state();
+    match result {
+        Ok(()) => chat.answer_handed(wait, Ok(()), fx),
+        Err(why) => chat.drop_transient(wait, why, fx),
+    }
+}
+
+async fn tell_account(
+    flow: &mut Flow,
+    inbox: TimelineId,
+    transient: &Arc<Transient>,
+) -> Result<(), ChatFault> {
+    let (bytes, other) = (transient.weight(), &transient.to);
+    let id = flow.account(other, bytes).await?;
+    let to = other.inbox(flow.state().0.settings.home, id);
+    flow.contacts((inbox, &transient.from), bytes).await?;
+    let (chat, now, fx) = flow.state();
+    if let Some(why) = chat.is_barred(inbox, (other, to)) {
+        return Err(why);
+    }
+    chat.tell_transient(now, &[to], transient, fx);
+    Ok(())
 }
 
 impl Chat {
@@ -144,17 +164,17 @@ impl Chat {
         let to = to.within(asker.address.domain());
         let Asker { inbox, address: from, device, .. } = asker;
         let transient = Arc::new(Transient { from, device, to: to.clone(), state, content });
-        if !to.is_group() {
-            let telling = Box::new(Telling { wait, inbox, transient });
-            return self.find_account(now, &to, None, Waiter::Transient(telling), fx);
+        if number == 0 && to.is_group() {
+            // Nobody waits to hear of it.
+            let said = Box::new(TransientSaid { by: inbox, to: None, transient });
+            let owner = self.settings.shard_at(groups::conversation_of(self.settings.home, &to));
+            return match owner == self.settings.shard {
+                true => self.transient_in_group(now, *said, fx),
+                false => fx.peer_messages.push((owner, ChatWord::TransientSaid(said))),
+            };
         }
-        let number = if number == 0 { 0 } else { self.people.handing.put(wait) };
-        let said = TransientSaid { by: inbox, asker: (self.settings.shard, number), transient };
-        let owner = self.settings.shard_at(groups::conversation_of(self.settings.home, &to));
-        if owner == self.settings.shard {
-            self.transient_in_group(now, said, fx);
-        } else {
-            fx.peer_messages.push((owner, ChatWord::TransientSaid(Box::new(said))));
+        if !self.begin(|flow| tell(flow, wait, inbox, transient)) {
+            self.drop_transient(wait, ChatFault::Busy, fx);
         }
     }
 
@@ -171,7 +191,7 @@ impl Chat {
     }
 
     /// A transient is dropped; whoever waits is told why.
-    pub(crate) fn drop_transient(&mut self, wait: Requester, why: ChatFault, fx: &mut Effects) {
+    fn drop_transient(&mut self, wait: Requester, why: ChatFault, fx: &mut Effects) {
         fx.counters.count(ChatCounter::TransientsDropped);
         self.answer_handed(wait, Err(why), fx);
     }
@@ -190,40 +210,6 @@ impl Chat {
             retry_after_ms: ToldThisMinute::next_ms(now),
         };
         self.answer_session((conn, session), ChatDelivery::Rejected(Box::new(rejected)), fx);
-    }
-
-    /// The receiver of a transient is known, or there is none.
-    pub(crate) fn transient_receiver_found(
-        &mut self,
-        now: Now,
-        telling: Box<Telling>,
-        (receiver, id): (&AccountAddress, Result<AccountId, ChatFault>),
-        fx: &mut Effects,
-    ) {
-        let id = match id {
-            Ok(id) => id,
-            Err(why) => return self.drop_transient(telling.wait, why, fx),
-        };
-        let to = receiver.inbox(self.settings.home, id);
-        let (inbox, from) = (telling.inbox, telling.transient.from.clone());
-        self.outbox.takes(telling.weight());
-        self.for_person(now, (inbox, &from), Task::Transient(telling, to), fx);
-    }
-
-    /// Neither of the two has blocked the other, or it is dropped.
-    pub(crate) fn transient_goes(
-        &mut self,
-        now: Now,
-        telling: Telling,
-        to: TimelineId,
-        fx: &mut Effects,
-    ) {
-        let Telling { wait, inbox, transient } = telling;
-        if let Some(why) = self.is_barred(inbox, (&transient.to, to)) {
-            return self.drop_transient(wait, why, fx);
-        }
-        self.tell_transient(now, &[to], &transient, fx);
-        self.answer_handed(wait, Ok(()), fx);
     }
 
     /// Something is told in a group that is at home here.
@@ -252,12 +238,8 @@ impl Chat {
         if result.is_err() {
             fx.counters.count(ChatCounter::TransientsDropped);
         }
-        match said.asker {
-            (_, 0) => {}
-            (shard, number) if shard == self.settings.shard => self.was_handed(number, result, fx),
-            (shard, number) => {
-                fx.peer_messages.push((shard, ChatWord::Handed { number, result }));
-            }
+        if let Some(to) = said.to {
+            self.reply(to, result.map(|()| PeerReply::Done), fx);
         }
     }
 

@@ -32,10 +32,11 @@ fn whatever_happens_everybody_has_everything_once_and_in_order() {
     }
     assert!(heard > 300, "{heard} heard something that is kept nowhere");
     assert!(amended > 200, "{amended} read something that was amended");
-    // Few do: other orders of the same calls have had 4 to 9 of these, and 7 to 17 of those.
-    assert!(public > 2, "{public} public groups");
+    // How much of what is rare happens varies with the order of the same calls: of seven times 120
+    // histories 2 to 9, 7 to 17 and 2 to 14.
+    assert!(public > 1, "{public} public groups");
     assert!(made > 4, "{made} groups under names of others before them");
-    assert!(pages > 200 && anew > 10, "{pages} pages of members, {anew} of another version");
+    assert!(pages > 200 && anew > 1, "{pages} pages of members, {anew} of another version");
 }
 
 #[test]

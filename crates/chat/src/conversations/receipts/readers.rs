@@ -8,29 +8,22 @@
 //! Invariant: each question is answered once; who is no member of a group, or asks of one that is
 //! too large, hears of nobody.
 
-use crate::accounts::Waiter;
+use crate::accounts::FOUND_BYTES;
 use crate::conversations::receipts::positions::{PositionsAsked, PositionsTold, ReaderPosition};
 use crate::groups::state::GroupState;
 use crate::groups::{self, GroupTask};
-use crate::people::reach::Reaching;
 use crate::send::conversation_of;
+use crate::service::flow::Flow;
 use crate::sessions::{Asker, Requester};
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::time::{Instant, Now, earliest};
-use model::account::{AccountAddress, AccountId};
+use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ChatFault, READERS_PAGE_MAX, Reader, ReadersPage, ReadersRange};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::timeline::TimelineId;
 use std::collections::HashMap;
-
-/// A question whose readers are being found.
-pub(crate) struct ReadersWanted {
-    wait: Requester,
-    asker: Asker,
-    range: ReadersRange,
-}
 
 /// A question that is not answered.
 pub(crate) struct Asking {
@@ -60,6 +53,24 @@ pub struct ReadersSought {
 /// Others of a group, with their inboxes, as they travel between shards.
 pub(crate) type ReadersFound = Result<Box<[(AccountAddress, TimelineId)]>, ChatFault>;
 
+/// A device wants to know how far another account is.
+async fn ask_other(
+    mut flow: Flow,
+    (wait, asker): (Requester, Asker),
+    with: AccountAddress,
+    range: ReadersRange,
+) {
+    let other = flow.reach(&asker, &with, FOUND_BYTES).await;
+    let (chat, now, fx) = flow.state();
+    let other = match other {
+        Ok(other) => other,
+        Err(fault) => return chat.answer_readers(wait, Err(fault), fx),
+    };
+    let number = chat.puts_question((wait, asker.inbox), with.clone(), range);
+    let others = if other == asker.inbox { vec![] } else { vec![(with, other)] };
+    chat.readers_found(now, number, Ok(others.into()), fx);
+}
+
 impl Chat {
     /// A device wants to know who has read what.
     pub(crate) fn readers(
@@ -85,8 +96,10 @@ impl Chat {
             return self.answer_readers(wait, Err(fault), fx);
         }
         if !with.is_group() {
-            let wanted = Box::new(ReadersWanted { wait, asker, range });
-            return self.find_account(now, &with, None, Waiter::Readers(wanted), fx);
+            if !self.begin(|flow| ask_other(flow, (wait, asker), with, range)) {
+                self.answer_readers(wait, Err(ChatFault::Busy), fx);
+            }
+            return;
         }
         let (inbox, is_operator) = (asker.inbox, asker.is_operator);
         let conversation = groups::conversation_of(self.settings.home, &with);
@@ -108,48 +121,6 @@ impl Chat {
     ) -> u64 {
         let (others, found) = (Vec::new(), HashMap::new());
         self.receipts.asked.put(Asking { wait, inbox, with, range, others, found, left: 0 })
-    }
-
-    /// The other of a conversation is known, or why not.
-    pub(crate) fn reader_found(
-        &mut self,
-        now: Now,
-        wanted: ReadersWanted,
-        (with, id): (&AccountAddress, Result<AccountId, ChatFault>),
-        fx: &mut Effects,
-    ) {
-        let other = match id {
-            Ok(id) => with.inbox(self.settings.home, id),
-            Err(fault) => return self.refuse_readers(wanted, fault, fx),
-        };
-        if wanted.asker.is_operator {
-            return self.readers_of_other(now, wanted, (with, other), fx);
-        }
-        let by = (wanted.asker.inbox, &wanted.asker.address.clone());
-        self.reach(now, by, (Reaching::Readers(wanted), (with.clone(), other)), fx);
-    }
-
-    pub(crate) fn refuse_readers(
-        &mut self,
-        wanted: ReadersWanted,
-        fault: ChatFault,
-        fx: &mut Effects,
-    ) {
-        self.answer_readers(wanted.wait, Err(fault), fx);
-    }
-
-    /// Nothing stands between whoever asks and the other of the two.
-    pub(crate) fn readers_of_other(
-        &mut self,
-        now: Now,
-        wanted: ReadersWanted,
-        (with, other): (&AccountAddress, TimelineId),
-        fx: &mut Effects,
-    ) {
-        let ReadersWanted { wait, asker: Asker { inbox, .. }, range } = wanted;
-        let number = self.puts_question((wait, inbox), with.clone(), range);
-        let others = if other == inbox { vec![] } else { vec![(with.clone(), other)] };
-        self.readers_found(now, number, Ok(others.into()), fx);
     }
 
     /// Some shard wants to know who is in a group that is at home here.

@@ -7,13 +7,13 @@ use super::access::{Standing, readable};
 use super::items::Whose;
 use super::node::Node;
 use super::{NodeName, Task, fault_for};
-use crate::accounts::Waiter;
 use crate::conversations::bookmarks::Published;
+use crate::service::flow::Flow;
 use crate::sessions::Requester;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
 use base::time::Now;
-use model::account::{AccountAddress, AccountId};
+use model::account::AccountAddress;
 use model::chat::*;
 use model::counters::ChatCounter;
 use model::id::{ConnRef, ShardId};
@@ -40,14 +40,6 @@ pub struct NodesAnswered {
     pub(crate) result: Result<NodesFound, NodesFault>,
 }
 
-/// Something that is wanted of nodes whose account is being found.
-pub(crate) struct NodesWanted {
-    wait: Requester,
-    from: AccountAddress,
-    by: TimelineId,
-    ask: NodesAsk,
-}
-
 /// Who waits for an answer.
 pub(super) enum Reply {
     Session(Requester),
@@ -55,13 +47,6 @@ pub(super) enum Reply {
     Publisher(Requester, Box<Published>),
     /// Another shard, with its question's number.
     Shard(ShardId, u64),
-}
-
-impl NodesWanted {
-    /// Approximate memory, bytes.
-    pub(crate) fn weight(&self) -> usize {
-        size_of::<NodesWanted>() + weight_of(&self.ask)
-    }
 }
 
 impl NodesAsked {
@@ -77,6 +62,31 @@ impl NodesAnswered {
         let found = self.result.as_ref().map_or(0, NodesFound::weight);
         size_of::<NodesAnswered>() + found
     }
+}
+
+/// Something is wanted of the nodes of another account, which is found first.
+async fn ask_owner(
+    mut flow: Flow,
+    wait: Requester,
+    (from, by): (AccountAddress, TimelineId),
+    (of, ask): (AccountAddress, NodesAsk),
+) {
+    let id = flow.account(&of, weight_of(&ask)).await;
+    let (chat, now, fx) = flow.state();
+    let inbox = match id {
+        Ok(id) => of.inbox(chat.settings.home, id),
+        Err(why) => return chat.reply_nodes(Reply::Session(wait), Err(fault_for(why)), fx),
+    };
+    if chat.people.blocks(by, &of) {
+        return chat.reply_nodes(Reply::Session(wait), Err(NodesFault::Blocked), fx);
+    }
+    let home = chat.settings.shard_at(inbox);
+    let asked = Box::new(NodesAsked { from, by, of: of.clone(), inbox, ask });
+    if home == chat.settings.shard {
+        return chat.for_nodes(now, (inbox, &of), Task::Ask(asked, Reply::Session(wait)), fx);
+    }
+    let number = chat.nodes.asking.put(wait);
+    fx.peer_messages.push((home, ChatWord::Nodes(number, asked)));
 }
 
 impl Chat {
@@ -116,36 +126,11 @@ impl Chat {
                 self.reply_nodes(Reply::Session(wait), Err(NodesFault::Forbidden), fx);
             }
             Some(of) => {
-                let wanted = Box::new(NodesWanted { wait, from: address, by, ask });
-                self.find_account(now, &of, None, Waiter::Nodes(wanted), fx);
+                if !self.begin(|flow| ask_owner(flow, wait, (address, by), (of, ask))) {
+                    self.reply_nodes(Reply::Session(wait), Err(NodesFault::Busy), fx);
+                }
             }
         }
-    }
-
-    /// The account whose nodes are wanted is found, or not.
-    pub(crate) fn nodes_owner_found(
-        &mut self,
-        now: Now,
-        wanted: NodesWanted,
-        (of, id): (&AccountAddress, Result<AccountId, ChatFault>),
-        fx: &mut Effects,
-    ) {
-        let NodesWanted { wait, from, by, ask } = wanted;
-        let inbox = match id {
-            Ok(id) => of.inbox(self.settings.home, id),
-            Err(why) => return self.reply_nodes(Reply::Session(wait), Err(fault_for(why)), fx),
-        };
-        if self.people.blocks(by, of) {
-            return self.reply_nodes(Reply::Session(wait), Err(NodesFault::Blocked), fx);
-        }
-        let home = self.settings.shard_at(inbox);
-        let asked = Box::new(NodesAsked { from, by, of: of.clone(), inbox, ask });
-        if home == self.settings.shard {
-            let task = Task::Ask(asked, Reply::Session(wait));
-            return self.for_nodes(now, (inbox, of), task, fx);
-        }
-        let number = self.nodes.asking.put(wait);
-        fx.peer_messages.push((home, ChatWord::Nodes(number, asked)));
     }
 
     /// Another shard asks about nodes of an account of this one.

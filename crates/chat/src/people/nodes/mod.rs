@@ -24,7 +24,6 @@ mod profiles;
 mod row;
 mod told;
 
-pub(crate) use asks::NodesWanted;
 pub use asks::{NodesAnswered, NodesAsked};
 pub use last::LastAsked;
 pub(crate) use notify::{Untold, UntoldNode};

@@ -13,7 +13,6 @@ mod conversation;
 mod inbox;
 mod search;
 
-use crate::accounts::Waiter;
 use crate::groups;
 use crate::label::Pointer;
 use crate::log::PendingCall;
@@ -94,7 +93,7 @@ impl Chat {
         }
         let (inbox, wanted) = (asker.inbox, Asked::Archive(range));
         let asked = Box::new(PartnerAsked { reader, inbox, wanted });
-        self.find_account(now, &with, None, Waiter::History(asked), fx);
+        self.read_with(asked, with, fx);
     }
 
     /// The conversation with a partner is known.
