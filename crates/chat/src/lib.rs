@@ -60,7 +60,7 @@ pub use accounts::{inboxes_of_label, owner_of_row};
 pub use amendments::AmendOrder;
 pub use archived::{amended_row, archive_timeline, archived, archived_state};
 pub use conversations::receipts::delivered::DeliveredTold;
-pub use conversations::receipts::positions::{PositionsAsked, PositionsTold};
+pub use conversations::receipts::positions::{PositionsAsked, ReaderPosition};
 pub use conversations::receipts::readers::ReadersSought;
 pub use groups::adding::AddingAsked;
 pub use groups::asides::VoiceAsked;
@@ -121,10 +121,10 @@ use crate::push::Pushes;
 use crate::reads::Reading;
 use crate::reads::fetching::Fetching;
 use crate::service::flow::{ChatFlows, Door, FLOWS_MAX};
+use crate::sessions::Sessions;
 use crate::sessions::book_orders::BookOrders;
 use crate::sessions::login::Logins;
 use crate::sessions::uploads::Uploads;
-use crate::sessions::{Requester, Sessions};
 use crate::waits::Waits;
 use base::hash::{HashKey, home};
 use base::pace::buckets::Buckets;
@@ -272,7 +272,8 @@ pub(crate) struct Chat {
     looks: Looks,
     shows: Shows,
     announcements: Announcements,
-    listings: Waits<Requester>,
+    /// Lists of members that are under way.
+    listings: usize,
     receipts: Receipts,
     amendments: Amendments,
     uploads: Uploads,
@@ -333,7 +334,7 @@ impl Chat {
             looks: Looks::default(),
             shows: Shows::default(),
             announcements: Announcements::default(),
-            listings: Waits::default(),
+            listings: 0,
             receipts: Receipts::default(),
             amendments: Amendments::default(),
             uploads: Uploads::default(),

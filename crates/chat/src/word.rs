@@ -6,13 +6,13 @@
 use crate::accounts::AccountRow;
 use crate::amendments::AmendOrder;
 use crate::conversations::receipts::delivered::DeliveredTold;
-use crate::conversations::receipts::positions::{PositionsAsked, PositionsTold};
-use crate::conversations::receipts::readers::{ReadersFound, ReadersSought};
+use crate::conversations::receipts::positions::{Positions, PositionsAsked};
+use crate::conversations::receipts::readers::{Others, ReadersSought};
 use crate::groups::adding::AddingAsked;
 use crate::groups::asides::VoiceAsked;
 use crate::groups::changes::ChangeOrder;
 use crate::groups::chatrooms::words::{ChatroomAsked, ChatroomWord};
-use crate::groups::members::{Listed, MembersAsked};
+use crate::groups::members::MembersAsked;
 use crate::groups::shows::ShowSaid;
 use crate::label::{Relation, Route};
 use crate::operators::moving::ImportOrder;
@@ -28,7 +28,7 @@ use model::account::AccountAddress;
 use model::chat::foreign::ForeignArrival;
 use model::chat::{
     AttendanceAsked, AttendanceTold, ChatFault, ChatMessage, Excerpt, GroupChange, GroupVerb,
-    InboxChange, InboxEvent, PUSH_TOKEN_BYTES_MAX, PublicPage, PublicRange, PushRoute,
+    InboxChange, InboxEvent, MembersPage, PUSH_TOKEN_BYTES_MAX, PublicPage, PublicRange, PushRoute,
 };
 use model::id::ShardId;
 use model::service::Weigh;
@@ -89,32 +89,10 @@ pub enum ChatWord {
         /// The answer.
         result: Result<Fetched, ChatFault>,
     },
-    /// Who is in this group? Answered by `Listed`.
-    List(Box<MembersAsked>),
-    /// A page of its members, or why not.
-    Listed {
-        /// The question's.
-        number: u64,
-        /// The answer.
-        result: Listed,
-    },
     /// Nothing is left of an account: its number is not to be used any more.
     Erased(Box<AccountAddress>),
     /// Some device of an account has what another said.
     Delivered(Box<DeliveredTold>),
-    /// Who else is in this group, as long as it is not too large? Answered by `ReadersFound`.
-    SeekReaders(Box<ReadersSought>),
-    /// They, or why not.
-    ReadersFound {
-        /// The question's.
-        number: u64,
-        /// The answer.
-        result: ReadersFound,
-    },
-    /// How far are these with a conversation? Answered by `PositionsTold`.
-    Positions(Box<PositionsAsked>),
-    /// So far.
-    PositionsTold(Box<PositionsTold>),
     /// Somebody tells a group something that is kept nowhere, and does not wait.
     TransientSaid(Box<TransientSaid>),
     /// Tell devices something that is kept nowhere.
@@ -204,6 +182,12 @@ pub enum PeerRequest {
     Stanza(Box<StanzaHanded>),
     /// Somebody tells a group something that is kept nowhere. Answered by `Done`.
     Transient(Box<TransientSaid>),
+    /// Who is in this group, or in this chatroom? Answered by `Members`.
+    Members(Box<MembersAsked>),
+    /// Who else is in this group, as long as it is not too large? Answered by `Readers`.
+    Readers(Box<ReadersSought>),
+    /// How far are these with a conversation? Answered by `Positions`.
+    Positions(Box<PositionsAsked>),
 }
 
 /// What the other shard has done for it.
@@ -217,6 +201,12 @@ pub enum PeerReply {
     NotAdded(Vec<AccountAddress>),
     /// These public groups.
     PublicGroups(Box<PublicPage>),
+    /// A page of the members.
+    Members(Box<MembersPage>),
+    /// The others, with their inboxes.
+    Readers(Others),
+    /// They are so far.
+    Positions(Positions),
     /// It is done.
     Done,
 }
@@ -345,17 +335,8 @@ impl Weigh for ChatWord {
                 messages + excerpts
             }
             ChatWord::Seek(_) => size_of::<Sought>(),
-            ChatWord::List(asked) => asked.weight(),
-            ChatWord::Listed { result: Ok(page), .. } => page.weight(),
-            ChatWord::Reply { result: Ok(PeerReply::PublicGroups(page)), .. } => page.weight(),
+            ChatWord::Reply { result: Ok(reply), .. } => reply.weight(),
             ChatWord::Delivered(told) => told.weight(),
-            ChatWord::SeekReaders(sought) => sought.weight(),
-            ChatWord::ReadersFound { result: Ok(found), .. } => {
-                let named = found.iter().map(|(it, _)| it.as_str().len());
-                size_of_val(&**found) + named.sum::<usize>()
-            }
-            ChatWord::Positions(asked) => asked.weight(),
-            ChatWord::PositionsTold(told) => told.weight(),
             ChatWord::TransientSaid(said) => said.weight(),
             ChatWord::TransientTold(told) => told.weight(),
             ChatWord::ShowSaid(said) => said.weight(),
@@ -401,6 +382,26 @@ impl PeerRequest {
             PeerRequest::Chatroom(asked) => asked.weight(),
             PeerRequest::Stanza(handed) => handed.weight(),
             PeerRequest::Transient(said) => said.weight(),
+            PeerRequest::Members(asked) => asked.weight(),
+            PeerRequest::Readers(sought) => sought.weight(),
+            PeerRequest::Positions(asked) => asked.weight(),
+        }
+    }
+}
+
+impl PeerReply {
+    /// Approximate memory beside itself, bytes.
+    fn weight(&self) -> usize {
+        match self {
+            PeerReply::PublicGroups(page) => page.weight(),
+            PeerReply::Members(page) => page.weight(),
+            PeerReply::Readers(others) => {
+                let named = others.iter().map(|(it, _)| it.as_str().len());
+                size_of_val(&**others) + named.sum::<usize>()
+            }
+            PeerReply::Positions(found) => size_of_val(&**found),
+            PeerReply::NotAdded(some) => some.iter().map(|it| 24 + it.as_str().len()).sum(),
+            PeerReply::Account(_) | PeerReply::Stored(_) | PeerReply::Done => 0,
         }
     }
 }

@@ -55,8 +55,8 @@ pub(crate) enum Wish {
     List(Part),
     /// All of it, for a round of pushes, by its number.
     Push(u64),
-    /// How far it is with a conversation, for a question by its number.
-    Position(u64),
+    /// How far it is with a conversation, for the flow that waits with this key.
+    Position(WaitKey, TimelineId),
     /// How far its inbox has the groups that it follows.
     Follow,
     /// How many groups it has made, unless this is one, for the flow that waits with this key.
@@ -212,7 +212,11 @@ impl Chat {
         }
         let (of, change) = match (what, &wish) {
             (_, Wish::Push(number)) => return self.push_known(now, *number, true, fx),
-            (_, Wish::Position(number)) => return self.position_known(inbox, *number, fx),
+            (_, Wish::Position(key, of)) => {
+                let reached = self.conversations.reached(inbox, *of);
+                self.flows.reply(*key, Reply::Reached(Ok(reached)));
+                return;
+            }
             (_, Wish::Made(key, again)) => {
                 let made = self.groups_made(inbox, *again);
                 self.flows.reply(*key, Reply::GroupsMade(Ok(made)));
@@ -386,7 +390,10 @@ impl Chat {
     ) {
         match task.wish {
             Wish::Push(number) => return self.push_known(now, number, false, fx),
-            Wish::Position(number) => return self.position_unknown(number, fault, fx),
+            Wish::Position(key, _) => {
+                self.flows.reply(key, Reply::Reached(Err(fault)));
+                return;
+            }
             Wish::Follow => return self.cursors_known(now, inbox, false),
             Wish::Bookmarks(number) => return self.bookmarks_known(now, number, false, fx),
             Wish::Made(key, _) => {
@@ -405,7 +412,7 @@ impl Chat {
             Wish::Reread(asked) => self.nobody_to_read_with(asked, fault, fx),
             Wish::Look | Wish::List(_) => self.read_fails(wait, fault, fx),
             // Of these nobody waits.
-            Wish::Push(_) | Wish::Position(_) | Wish::Made(..) => {}
+            Wish::Push(_) | Wish::Position(..) | Wish::Made(..) => {}
             Wish::Follow | Wish::Sum | Wish::Bookmarks(_) => {}
         }
     }

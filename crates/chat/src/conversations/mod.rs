@@ -101,6 +101,10 @@ enum Step {
     Changing(Box<Changing>),
 }
 
+/// How far an account has read a conversation; and what was said last there, with its place in the
+/// inbox.
+pub(crate) type Reached = (Seq, (Seq, Seq));
+
 impl Conversations {
     fn counts(&mut self, inbox: TimelineId) {
         if let Some(account) = self.known.get_mut(&inbox) {
@@ -172,9 +176,8 @@ impl Conversations {
         rows.find(|row| row.with == *with).map(|row| (row.pinned, row.muted))
     }
 
-    /// How far such an account has read a conversation, what was said last there, and the place of
-    /// that in its inbox.
-    pub(crate) fn reached(&self, inbox: TimelineId, of: TimelineId) -> Option<(Seq, (Seq, Seq))> {
+    /// How far such an account is with a conversation.
+    pub(crate) fn reached(&self, inbox: TimelineId, of: TimelineId) -> Option<Reached> {
         let row = self.known.get(&inbox)?.knowledge.row(of)?;
         Some((row.read, (row.last_seq, row.place)))
     }

@@ -6,26 +6,24 @@
 //! Invariant: a page is of the group as it is when it is answered, whatever was asked for; nobody
 //! but a member has one. Knows nothing of who is online.
 
+use crate::groups::conversation_of;
 use crate::groups::state::GroupState;
-use crate::groups::{GroupTask, conversation_of};
-use crate::sessions::Requester;
-use crate::word::ChatWord;
+use crate::service::flow::Flow;
+use crate::sessions::{Asker, Requester};
+use crate::word::{PeerReply, PeerRequest, ReplyTo};
 use crate::{Chat, Effects};
-use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ChatFault, MEMBERS_PAGE_MAX, MembersPage, MembersRange};
 use model::counters::ChatCounter;
-use model::id::{ConnRef, SessionRef, ShardId};
+use model::id::{ConnRef, SessionRef};
 use model::timeline::TimelineId;
 
-/// Lists that may be waited for, a shard. One more is answered as busy.
+/// Lists that may be under way, a shard. One more is answered as busy.
 const LISTINGS_MAX: usize = 16_384;
 
 /// What is wanted of the members of a group, as its home hears of it.
 #[derive(Debug)]
 pub struct MembersAsked {
-    /// The asker's own.
-    pub(crate) number: u64,
     pub(crate) group: AccountAddress,
     /// The inbox of whoever asks.
     pub(crate) reader: TimelineId,
@@ -38,89 +36,78 @@ pub struct MembersAsked {
     pub(crate) count: u16,
 }
 
-/// A page as it travels between shards.
+/// A page, or why there is none.
 pub(crate) type Listed = Result<Box<MembersPage>, ChatFault>;
+
+/// A device wants to know who is in a group, or in a chatroom.
+async fn members(mut flow: Flow, wait: Requester, asked: Box<MembersAsked>) {
+    flow.state().0.listings += 1;
+    let result = page_of(&mut flow, wait, asked).await;
+    let (chat, _, fx) = flow.state();
+    chat.listings -= 1;
+    chat.answer_members(wait, result, fx);
+}
+
+async fn page_of(flow: &mut Flow, wait: Requester, asked: Box<MembersAsked>) -> Listed {
+    let (chat, _, _) = flow.state();
+    if asked.group.is_chatroom() {
+        chat.may_list_chatroom(wait, &asked)?;
+    }
+    let home = chat.settings.shard_at(conversation_of(chat.settings.home, &asked.group));
+    match flow.ask(home, PeerRequest::Members(asked)).await {
+        Some(Ok(PeerReply::Members(page))) => Ok(page),
+        Some(Err(fault)) => Err(fault),
+        _ => Err(ChatFault::Busy),
+    }
+}
+
+/// Some shard wants a page of the members of a group that is at home here.
+pub(crate) async fn list(mut flow: Flow, to: ReplyTo, asked: Box<MembersAsked>) {
+    let page = page_here(&mut flow, &asked).await;
+    let (chat, _, fx) = flow.state();
+    chat.tell_listed(to, page, fx);
+}
+
+async fn page_here(flow: &mut Flow, asked: &MembersAsked) -> Listed {
+    let home = flow.state().0.settings.home;
+    let conversation = conversation_of(home, &asked.group);
+    flow.group(conversation, 0).await?;
+    let (chat, _, _) = flow.state();
+    let mut page = chat.groups.state(conversation)?.page(asked)?;
+    chat.shows.fill(home, conversation, &mut page);
+    Ok(page)
+}
 
 impl Chat {
     /// A device wants to know who is in a group.
     pub(crate) fn members(
         &mut self,
-        now: Now,
         from: ConnRef,
         (session, number): (SessionRef, u32),
         range: MembersRange,
         fx: &mut Effects,
     ) {
-        let Some(asker) = self.asker(from, session) else { return };
+        let Some(Asker { inbox: reader, address, is_operator, .. }) = self.asker(from, session)
+        else {
+            return;
+        };
         let wait = Requester { conn: from, session, number };
-        let group = range.group.within(asker.address.domain());
-        if group.is_chatroom()
-            && (1..=MEMBERS_PAGE_MAX).contains(&range.count)
-            && self.listings.len() < LISTINGS_MAX
-        {
-            let number = self.listings.put(wait);
-            return self.chatroom_members(now, (wait, number), (&group, &range), fx);
-        }
-        if !group.is_group() || !(1..=MEMBERS_PAGE_MAX).contains(&range.count) {
+        let group = range.group.within(address.domain());
+        let is_one = group.is_group() || group.is_chatroom();
+        if !is_one || !(1..=MEMBERS_PAGE_MAX).contains(&range.count) {
             return self.answer_members(wait, Err(ChatFault::Invalid), fx);
         }
-        if self.listings.len() >= LISTINGS_MAX {
-            return self.answer_members(wait, Err(ChatFault::Busy), fx);
-        }
-        let owner = self.settings.shard_at(conversation_of(self.settings.home, &group));
-        let (number, reader) = (self.listings.put(wait), asker.inbox);
-        let is_operator = asker.is_operator;
         let MembersRange { version, from, count, banned, .. } = range;
-        let asked = Box::new(MembersAsked {
-            number,
-            group,
-            reader,
-            is_operator,
-            banned,
-            version,
-            from,
-            count,
-        });
-        if owner == self.settings.shard {
-            self.list(now, owner, asked, fx);
-        } else {
-            fx.peer_messages.push((owner, ChatWord::List(asked)));
+        let asked = MembersAsked { group, reader, is_operator, banned, version, from, count };
+        let asked = Box::new(asked);
+        if self.listings >= LISTINGS_MAX || !self.begin(|flow| members(flow, wait, asked)) {
+            self.answer_members(wait, Err(ChatFault::Busy), fx);
         }
     }
 
-    /// Some shard wants a page of the members of a group that is at home here.
-    pub(crate) fn list(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        asked: Box<MembersAsked>,
-        fx: &mut Effects,
-    ) {
-        if asked.group.is_chatroom() {
-            let MembersAsked { number, group, from: behind, count, .. } = *asked;
-            return self.list_chatroom(now, (from, number), (&group, behind, count), fx);
-        }
-        let conversation = conversation_of(self.settings.home, &asked.group);
-        self.for_group(now, conversation, GroupTask::List(from, asked), fx);
-    }
-
-    pub(crate) fn tell_listed(
-        &mut self,
-        (to, number): (ShardId, u64),
-        result: Listed,
-        fx: &mut Effects,
-    ) {
-        if to == self.settings.shard {
-            return self.listed(number, result, fx);
-        }
-        fx.peer_messages.push((to, ChatWord::Listed { number, result }));
-    }
-
-    /// The group's home has answered.
-    pub(crate) fn listed(&mut self, number: u64, result: Listed, fx: &mut Effects) {
-        if let Some(wait) = self.listings.take(number) {
-            self.answer_members(wait, result, fx);
-        }
+    /// A page is for the flow that asked for it.
+    pub(crate) fn tell_listed(&mut self, to: ReplyTo, result: Listed, fx: &mut Effects) {
+        self.reply(to, result.map(PeerReply::Members), fx);
     }
 
     fn answer_members(&mut self, wait: Requester, result: Listed, fx: &mut Effects) {
@@ -134,15 +121,6 @@ impl Chat {
             Err(why) => ChatDelivery::Failed { number, why },
         };
         self.answer_session((conn, session), answer, fx);
-    }
-
-    /// Whoever waited for too long is told so; when to look again.
-    pub(crate) fn turn_listings(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let (over, next) = self.listings.overdue(now, self.settings.limits.answer_ms_max);
-        for wait in over {
-            self.answer_members(wait, Err(ChatFault::Busy), fx);
-        }
-        next
     }
 }
 

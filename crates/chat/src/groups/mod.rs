@@ -28,7 +28,6 @@ pub(crate) mod temporary;
 
 use crate::accounts::fault_of;
 use crate::amendments::AmendOrder;
-use crate::conversations::receipts::readers::ReadersSought;
 use crate::envelope;
 use crate::label::Route;
 use crate::log::{Answered, PendingCall};
@@ -41,7 +40,6 @@ use asides::{VoiceAsked, VoicePace};
 use base::flows::WaitKey;
 use base::hash::HashKey;
 use base::time::Now;
-use members::MembersAsked;
 use model::account::AccountAddress;
 use model::chat::{ChatFault, GroupChange};
 use model::counters::ChatCounter;
@@ -73,8 +71,6 @@ pub(crate) enum GroupTask {
         key: u64,
         holder: TimelineId,
     },
-    List(ShardId, Box<MembersAsked>),
-    Readers(ShardId, Box<ReadersSought>),
     Transient(TransientSaid),
     Show(Box<ShowSaid>),
     Voice(VoiceAsked),
@@ -128,6 +124,12 @@ pub(crate) fn changes_of(home: HashKey, conversation: TimelineId) -> TimelineId 
 }
 
 impl Groups {
+    /// What a group of this shard is that a flow has entered.
+    pub(crate) fn state(&mut self, conversation: TimelineId) -> Result<&mut GroupState, ChatFault> {
+        let known = self.known.get_mut(&conversation);
+        known.map(|it| &mut it.state).ok_or(ChatFault::StoreFailed)
+    }
+
     /// Members of other servers of a group of this shard.
     pub(crate) fn foreign(&mut self, conversation: TimelineId) -> Option<Abroad> {
         Some(self.known.get_mut(&conversation)?.state.foreign())
@@ -256,12 +258,6 @@ impl Chat {
                 self.tell_fetched(now, (from, number), Err(fault), fx);
             }
             GroupTask::Left { key, .. } => self.left_told(now, (key, conversation), Err(fault), fx),
-            GroupTask::List(from, asked) => {
-                self.tell_listed((from, asked.number), Err(fault), fx);
-            }
-            GroupTask::Readers(from, sought) => {
-                self.tell_readers(now, (from, sought.number), Err(fault), fx);
-            }
             GroupTask::Transient(said) => self.transient_to_members(now, &said, Err(fault), fx),
             GroupTask::Show(_) | GroupTask::Voice(_) => {
                 fx.counters.count(ChatCounter::TransientsDropped);
@@ -294,18 +290,6 @@ impl Chat {
                 GroupTask::Left { key, holder } => {
                     let left = group.state.left_by(holder);
                     self.left_told(now, (key, conversation), Ok(left), fx);
-                }
-                GroupTask::List(from, asked) => {
-                    let mut page = group.state.page(&asked);
-                    if let Ok(page) = &mut page {
-                        self.shows.fill(self.settings.home, conversation, page);
-                    }
-                    self.tell_listed((from, asked.number), page, fx);
-                }
-                GroupTask::Readers(from, sought) => {
-                    let most = self.settings.limits.chat.readers_members_max as usize;
-                    let others = group.state.others(&sought, most);
-                    self.tell_readers(now, (from, sought.number), others, fx);
                 }
                 GroupTask::Transient(said) => {
                     let members = group.state.may_speak(said.by).map(|()| group.state.inboxes());

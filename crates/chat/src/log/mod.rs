@@ -101,10 +101,6 @@ pub(crate) enum PendingCall {
     ErasureWrote(TimelineId),
     /// The row of an erasure that is over is gone.
     Erased(TimelineId),
-    /// How far any device of an account has come, for a question by its number.
-    Reached(Box<(u64, TimelineId)>),
-    /// The entries before that, likewise.
-    LastReached(u64),
     /// A message of a chatroom is kept.
     ChatroomKept(Box<chatrooms::said::Keeping>),
     /// The last messages of a chatroom.
@@ -319,8 +315,6 @@ impl Chat {
             PendingCall::ErasureWrote(inbox) => self.erasure_wrote(now, inbox, result),
             PendingCall::ErasureRows(it, of) => self.erasure_rows_read(now, (it, of), result, fx),
             PendingCall::Erased(inbox) => self.erased(now, inbox, result, fx),
-            PendingCall::Reached(of) => self.reached(*of, result, fx),
-            PendingCall::LastReached(number) => self.last_reached(number, result, fx),
             PendingCall::ChatroomKept(keeping) => self.chatroom_kept(*keeping, result, fx),
             PendingCall::ChatroomRead(timeline) => self.chatroom_read(now, timeline, result, fx),
             PendingCall::Retry(write) => self.log.settle(now, (ticket, *write), &result, fx),

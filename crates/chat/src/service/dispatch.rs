@@ -123,16 +123,8 @@ impl Chat {
                 self.device_yielded(number, (more, is_done), fx);
             }
             ChatWord::Fetched { number, result } => self.fetched(now, number, result, fx),
-            ChatWord::List(asked) => self.list(now, from, asked, fx),
-            ChatWord::Listed { number, result } => self.listed(number, result, fx),
             ChatWord::Erased(account) => self.accounts.is_erased(&account),
             ChatWord::Delivered(told) => self.was_delivered(now, *told, fx),
-            ChatWord::SeekReaders(sought) => self.seek_readers(now, from, sought, fx),
-            ChatWord::ReadersFound { number, result } => {
-                self.readers_found(now, number, result, fx);
-            }
-            ChatWord::Positions(asked) => self.positions_asked(now, from, *asked, fx),
-            ChatWord::PositionsTold(told) => self.positions_told(*told, fx),
             ChatWord::TransientSaid(said) => self.transient_in_group(now, *said, fx),
             ChatWord::TransientTold(told) => self.transient_told(now, &told, fx),
             ChatWord::ShowSaid(said) => self.show_goes(now, *said, fx),
@@ -167,7 +159,6 @@ impl Chat {
             self.turn_displays(now, fx),
             self.turn_bookmarks(now, fx),
             self.turn_reviews(now),
-            self.turn_listings(now, fx),
             // Sessions that end here leave their rooms behind.
             self.turn_rights(now, fx),
             self.turn_detached(now, fx),
@@ -291,7 +282,7 @@ impl Chat {
                 self.group_order(from, (session, number), *order, fx);
             }
             ChatRequest::Members { session, number, range } => {
-                self.members(now, from, (session, number), *range, fx);
+                self.members(from, (session, number), *range, fx);
             }
             ChatRequest::Pull { session, number, after, count } => {
                 self.pull(from, (session, number), (after, count), fx);
@@ -397,7 +388,7 @@ impl Chat {
                 self.recall(from, (session, number), *order, fx);
             }
             ChatRequest::Readers { session, number, range } => {
-                self.readers(now, from, (session, number), *range, fx);
+                self.readers(from, (session, number), *range, fx);
             }
             other => unreachable!("no request about a conversation: {other:?}"),
         }

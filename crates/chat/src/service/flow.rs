@@ -7,8 +7,10 @@
 
 use super::ShardState;
 use crate::accounts::{AccountRow, Owner, fault_of, tell_account};
+use crate::conversations::Reached;
 use crate::conversations::changes::{Subject, Task as Inquiry, Wish};
-use crate::groups::{GroupTask, adding, changes};
+use crate::conversations::receipts::{positions, readers};
+use crate::groups::{GroupTask, adding, changes, members};
 use crate::log::{Answered, PendingCall};
 use crate::operators::moving;
 use crate::people::Task;
@@ -48,6 +50,8 @@ pub(crate) enum Reply {
     Peer(Result<PeerReply, ChatFault>),
     /// So many groups an account has made.
     GroupsMade(Result<usize, ChatFault>),
+    /// How far an account is with a conversation, if it has it.
+    Reached(Result<Option<Reached>, ChatFault>),
     /// A message was reviewed.
     Reviewed(ReviewVerdict),
     /// The wait took too long.
@@ -222,6 +226,22 @@ impl Flow {
         }
     }
 
+    /// How far an account of this shard is with a conversation, if it has it.
+    pub(crate) async fn reached(
+        &mut self,
+        inbox: TimelineId,
+        of: TimelineId,
+    ) -> Result<Option<Reached>, ChatFault> {
+        let key = self.key();
+        let (chat, now, fx) = self.state();
+        let (wait, wish) = (Requester::NOBODY, Wish::Position(key, of));
+        chat.for_account(now, inbox, Inquiry { wait, wish, what: Subject::All }, fx);
+        match self.0.reply().await {
+            Reply::Reached(reached) => reached,
+            _ => unexpected("an account knows how far it is, or why not"),
+        }
+    }
+
     /// Waits for the verdict on a message, behind what its sender said there before; none: it is
     /// not reviewed.
     pub(crate) async fn review(
@@ -320,6 +340,12 @@ impl Chat {
                 let said = TransientSaid { to: Some(to), ..*said };
                 return self.transient_in_group(now, said, fx);
             }
+            PeerRequest::Members(asked) if asked.group.is_chatroom() => {
+                return self.list_chatroom(now, to, &asked, fx);
+            }
+            PeerRequest::Members(asked) => self.begin(|flow| members::list(flow, to, asked)),
+            PeerRequest::Readers(it) => self.begin(|flow| readers::tell_others(flow, to, it)),
+            PeerRequest::Positions(asked) => self.begin(|flow| positions::tell(flow, to, asked)),
             PeerRequest::Change(order) => self.begin(|flow| changes::change(flow, to, order)),
             PeerRequest::Import(order) => self.begin(|flow| moving::store(flow, to, order)),
             PeerRequest::Adding(asked) => self.begin(|flow| adding::adding(flow, to, asked)),

@@ -49,7 +49,7 @@ fn whatever_happens_members_of_groups_that_are_read_have_everything_once_and_in_
     }
     // Whoever left by itself is not added again, so fewer groups grow.
     assert!(turns > 60, "{turns} turns");
-    assert!(made > 8, "{made} groups under names of others before them");
+    assert!(made > 4, "{made} groups under names of others before them");
 }
 
 /// The same where some of them are of other servers, whose domains are not reached for a while.

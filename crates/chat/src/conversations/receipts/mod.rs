@@ -18,12 +18,9 @@ pub(crate) mod readers;
 
 use crate::conversations::receipts::delivered::DeliveredTold;
 use crate::conversations::receipts::paces::Paces;
-use crate::conversations::receipts::positions::Answering;
 use crate::conversations::receipts::privacy::Privacy;
-use crate::conversations::receipts::readers::Asking;
-use crate::waits::Waits;
 use crate::{Chat, Effects};
-use base::time::{Instant, Now, earliest};
+use base::time::{Instant, Now};
 
 /// What a shard has under way of receipts.
 #[derive(Default)]
@@ -32,17 +29,14 @@ pub(crate) struct Receipts {
     pub(crate) paces: Paces,
     /// Senders who are to be told at the next turn.
     untold: Vec<DeliveredTold>,
-    /// Questions of devices of this shard.
-    asked: Waits<Asking>,
-    /// Questions of other shards.
-    answering: Waits<Answering>,
+    /// Questions of devices of this shard that are under way.
+    asked: usize,
 }
 
 impl Chat {
-    /// Tells what was delivered, goes on with what was read, and gives up what was not answered;
-    /// when to come back.
+    /// Tells what was delivered, and goes on with what was read; when to come back.
     pub(crate) fn turn_receipts(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.tell_delivered(now, fx);
-        earliest([self.turn_paces(now, fx), self.turn_readers(now, fx)])
+        self.turn_paces(now, fx)
     }
 }

@@ -11,13 +11,10 @@
 use crate::accounts::fault_of;
 use crate::conversations::changes::{Subject, Task, Wish};
 use crate::label::EntryLabel;
-use crate::log::{Answered, PendingCall};
+use crate::service::flow::Flow;
 use crate::sessions::Requester;
-use crate::word::ChatWord;
-use crate::{Chat, Effects};
-use base::time::Now;
+use crate::word::{PeerReply, ReplyTo};
 use model::chat::ChatFault;
-use model::id::ShardId;
 use model::ports::log::{Call, Done, Pull, Read};
 use model::timeline::{Seq, TimelineId};
 
@@ -37,143 +34,82 @@ pub struct ReaderPosition {
 /// How far are these?
 #[derive(Debug)]
 pub struct PositionsAsked {
-    /// The asker's own.
-    pub(crate) number: u64,
     pub(crate) conversation: TimelineId,
     pub(crate) inboxes: Box<[TimelineId]>,
     /// Whether it is wanted what is delivered; then there is one inbox.
     pub(crate) of_delivery: bool,
 }
 
-/// So far.
-#[derive(Debug)]
-pub struct PositionsTold {
-    /// The question's.
-    pub(crate) number: u64,
-    pub(crate) result: Result<Vec<(TimelineId, ReaderPosition)>, ChatFault>,
+/// How far accounts are, by their inboxes.
+pub(crate) type Positions = Vec<(TimelineId, ReaderPosition)>;
+
+/// A shard wants to know how far accounts of this one are.
+pub(crate) async fn tell(mut flow: Flow, to: ReplyTo, asked: Box<PositionsAsked>) {
+    let found = positions(&mut flow, &asked).await;
+    let (chat, _, fx) = flow.state();
+    chat.reply(to, found.map(PeerReply::Positions), fx);
 }
 
-/// A question that is being answered.
-pub(crate) struct Answering {
-    from: ShardId,
-    asked: PositionsAsked,
-    found: Vec<(TimelineId, ReaderPosition)>,
-    /// What the one of whom delivery is wanted knows: the last of the conversation, and its place.
-    last: (Seq, Seq),
+async fn positions(flow: &mut Flow, asked: &PositionsAsked) -> Result<Positions, ChatFault> {
+    let (chat, now, fx) = flow.state();
+    // What all of them know is read at once.
+    for &inbox in &asked.inboxes {
+        let (wait, wish, what) = (Requester::NOBODY, Wish::Sum, Subject::All);
+        chat.for_account(now, inbox, Task { wait, wish, what }, fx);
+    }
+    let mut found = Vec::new();
+    for &inbox in &asked.inboxes {
+        let row = flow.reached(inbox, asked.conversation).await?;
+        let shares = flow.state().0.shares_reads(inbox);
+        let mut position = ReaderPosition::default();
+        if let Some((read, last)) = row {
+            position.read = if shares { read } else { 0 };
+            if asked.of_delivery {
+                position.delivered = delivered(flow, (inbox, asked.conversation), last).await?;
+            }
+        }
+        found.push((inbox, position));
+    }
+    Ok(found)
 }
 
-impl Chat {
-    /// A shard wants to know how far accounts of this one are.
-    pub(crate) fn positions_asked(
-        &mut self,
-        now: Now,
-        from: ShardId,
-        asked: PositionsAsked,
-        fx: &mut Effects,
-    ) {
-        let inboxes = asked.inboxes.clone();
-        let answering = Answering { from, asked, found: Vec::new(), last: (0, 0) };
-        let number = self.receipts.answering.put(answering);
-        for &inbox in &inboxes {
-            let (wait, wish) = (Requester::NOBODY, Wish::Position(number));
-            self.for_account(now, inbox, Task { wait, wish, what: Subject::All }, fx);
-        }
+/// Up to which place of a conversation some device of an account has it, of which it knows the
+/// last, and the place of that in its inbox.
+async fn delivered(
+    flow: &mut Flow,
+    (timeline, conversation): (TimelineId, TimelineId),
+    (last_seq, place): (Seq, Seq),
+) -> Result<Seq, ChatFault> {
+    let reader = flow.state().0.settings.any_reader();
+    let cursor = match flow.log(Call::Read(Read::Standing { timeline, reader })).await {
+        Ok(Done::Standing(status)) => status.cursor,
+        Ok(_) => return Err(ChatFault::StoreFailed),
+        Err(error) => return Err(fault_of(error)),
+    };
+    let online = flow.state().0.sessions.online.get(&timeline);
+    let upto = cursor.max(online.map_or(0, |online| online.reach.upto()));
+    if place <= upto {
+        return Ok(last_seq);
     }
-
-    /// What an account knows cannot be read.
-    pub(crate) fn position_unknown(&mut self, number: u64, why: ChatFault, fx: &mut Effects) {
-        self.end_positions(number, Err(why), fx);
-    }
-
-    /// What an account knows is whole.
-    pub(crate) fn position_known(&mut self, inbox: TimelineId, number: u64, fx: &mut Effects) {
-        let shares = self.shares_reads(inbox);
-        let Some(answering) = self.receipts.answering.at_mut(number) else { return };
-        let row = self.conversations.reached(inbox, answering.asked.conversation);
-        let (read, last) = row.unwrap_or_default();
-        let read = if shares { read } else { 0 };
-        answering.found.push((inbox, ReaderPosition { read, delivered: 0 }));
-        if answering.asked.of_delivery && row.is_some() {
-            answering.last = last;
-            let read = Read::Standing { timeline: inbox, reader: self.settings.any_reader() };
-            let reached = PendingCall::Reached(Box::new((number, inbox)));
-            return self.log.ask(reached, Call::Read(read), fx);
-        }
-        if answering.found.len() == answering.asked.inboxes.len() {
-            self.end_positions(number, Ok(()), fx);
-        }
-    }
-
-    /// How far any device of the account has come.
-    pub(crate) fn reached(
-        &mut self,
-        (number, inbox): (u64, TimelineId),
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        let Some(answering) = self.receipts.answering.at_mut(number) else { return };
-        let cursor = match result {
-            Ok(Done::Standing(status)) => status.cursor,
-            Ok(_) => return self.end_positions(number, Err(ChatFault::StoreFailed), fx),
-            Err(error) => return self.end_positions(number, Err(fault_of(error)), fx),
-        };
-        let online = self.sessions.online.get(&inbox).map_or(0, |online| online.reach.upto());
-        let (upto, (last_seq, place)) = (cursor.max(online), answering.last);
-        if place <= upto {
-            return self.delivered_upto(number, last_seq, fx);
-        }
-        let (from, backwards) = (upto.saturating_add(1), true);
-        let (count_max, bytes_max) = (ENTRIES_MAX, BYTES_MAX);
-        let pull = Pull { timeline: inbox, from, backwards, count_max, bytes_max };
-        self.log.ask(PendingCall::LastReached(number), Call::Read(Read::Pull(pull)), fx);
-    }
-
-    /// The entries before that place.
-    pub(crate) fn last_reached(&mut self, number: u64, result: Answered, fx: &mut Effects) {
-        let Some(answering) = self.receipts.answering.at_mut(number) else { return };
-        let page = match result {
-            Ok(Done::Page(page)) => page,
-            Ok(_) => return self.end_positions(number, Err(ChatFault::StoreFailed), fx),
-            Err(error) => return self.end_positions(number, Err(fault_of(error)), fx),
-        };
-        let conversation = answering.asked.conversation;
-        let seq_of = |label: &[u8]| match EntryLabel::decode(label) {
-            Some(EntryLabel::Reference(it)) if it.conversation == conversation => Some(it.seq),
-            _ => None,
-        };
-        let seq = page.messages.iter().find_map(|placed| seq_of(&placed.message.label));
-        self.delivered_upto(number, seq.unwrap_or(0), fx);
-    }
-
-    fn delivered_upto(&mut self, number: u64, seq: Seq, fx: &mut Effects) {
-        if let Some(answering) = self.receipts.answering.at_mut(number) {
-            answering.found.iter_mut().for_each(|(_, it)| it.delivered = seq);
-        }
-        self.end_positions(number, Ok(()), fx);
-    }
-
-    fn end_positions(&mut self, number: u64, result: Result<(), ChatFault>, fx: &mut Effects) {
-        let Some(answering) = self.receipts.answering.take(number) else { return };
-        let Answering { from, asked, found, .. } = answering;
-        let told = PositionsTold { number: asked.number, result: result.map(|()| found) };
-        if from == self.settings.shard {
-            return self.positions_told(told, fx);
-        }
-        fx.peer_messages.push((from, ChatWord::PositionsTold(Box::new(told))));
-    }
+    let (from, backwards) = (upto.saturating_add(1), true);
+    let (count_max, bytes_max) = (ENTRIES_MAX, BYTES_MAX);
+    let pull = Pull { timeline, from, backwards, count_max, bytes_max };
+    let page = match flow.log(Call::Read(Read::Pull(pull))).await {
+        Ok(Done::Page(page)) => page,
+        Ok(_) => return Err(ChatFault::StoreFailed),
+        Err(error) => return Err(fault_of(error)),
+    };
+    let seq_of = |label: &[u8]| match EntryLabel::decode(label) {
+        Some(EntryLabel::Reference(it)) if it.conversation == conversation => Some(it.seq),
+        _ => None,
+    };
+    let seq = page.messages.iter().find_map(|placed| seq_of(&placed.message.label));
+    Ok(seq.unwrap_or(0))
 }
 
 impl PositionsAsked {
     /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<PositionsAsked>() + size_of_val(&*self.inboxes)
-    }
-}
-
-impl PositionsTold {
-    /// Approximate memory, bytes.
-    pub(crate) fn weight(&self) -> usize {
-        let found = self.result.as_ref().map_or(0, Vec::len);
-        size_of::<PositionsTold>() + found * size_of::<(TimelineId, ReaderPosition)>()
     }
 }

@@ -9,15 +9,12 @@ use super::seats::LIST_VERSION;
 use super::words::{ChatroomWord, PageAsked, Saying};
 use crate::groups::members::MembersAsked;
 use crate::sessions::{Asker, Requester};
-use crate::{Chat, ChatWord, Effects};
+use crate::word::ReplyTo;
+use crate::{Chat, Effects};
 use base::flows::WaitKey;
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
-use model::chat::{
-    ChatFault, ChatroomStatus, GroupMember, MEMBERS_PAGE_MAX, MemberStatus, MembersPage,
-    MembersRange, NewMessage,
-};
-use model::id::ShardId;
+use model::chat::{ChatFault, ChatroomStatus, GroupMember, MemberStatus, MembersPage, NewMessage};
 
 impl Chat {
     /// A device says something in a chatroom that it is in, whose home answers under this key.
@@ -47,37 +44,16 @@ impl Chat {
         Ok(())
     }
 
-    /// A device that is in a chatroom wants to know who is there, too; or an operator.
-    pub(crate) fn chatroom_members(
-        &mut self,
-        now: Now,
-        (wait, number): (Requester, u64),
-        (room, range): (&AccountAddress, &MembersRange),
-        fx: &mut Effects,
-    ) {
-        let (timeline, home) = self.chatroom_at(room);
+    /// Who is in a chatroom is told to devices that are in it, and to operators.
+    pub(crate) fn may_list_chatroom(
+        &self,
+        wait: Requester,
+        asked: &MembersAsked,
+    ) -> Result<(), ChatFault> {
+        let (timeline, _) = self.chatroom_at(&asked.group);
         let key = self.sessions.bound(wait.conn, wait.session);
-        let is_operator = self.asker(wait.conn, wait.session).is_some_and(|it| it.is_operator);
-        if !is_operator && !key.is_some_and(|key| self.is_seated(key, timeline)) {
-            return self.listed(number, Err(ChatFault::NotInChatroom), fx);
-        }
-        let MembersRange { from, count, .. } = *range;
-        if home == self.settings.shard {
-            let to = (home, number);
-            return self.list_chatroom(now, to, (room, from, count.min(MEMBERS_PAGE_MAX)), fx);
-        }
-        let (reader, group) = (timeline, room.clone());
-        let asked = MembersAsked {
-            number,
-            group,
-            reader,
-            is_operator,
-            banned: false,
-            version: LIST_VERSION,
-            from,
-            count,
-        };
-        fx.peer_messages.push((home, ChatWord::List(Box::new(asked))));
+        let is_there = key.is_some_and(|key| self.is_seated(key, timeline));
+        if asked.is_operator || is_there { Ok(()) } else { Err(ChatFault::NotInChatroom) }
     }
 
     /// A page of those who are on this shard.
@@ -103,10 +79,11 @@ impl Chat {
     pub(crate) fn list_chatroom(
         &mut self,
         now: Now,
-        to: (ShardId, u64),
-        (room, from, count): (&AccountAddress, u32, u16),
+        to: ReplyTo,
+        MembersAsked { group: room, from, count, .. }: &MembersAsked,
         fx: &mut Effects,
     ) {
+        let (from, count) = (*from, *count);
         let (timeline, _) = self.chatroom_at(room);
         let home = self.chatrooms.homes.known.get(&timeline);
         let Some((home, row)) = home.and_then(|it| Some((it, it.row.clone()?))) else {

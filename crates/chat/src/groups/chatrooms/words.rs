@@ -9,12 +9,12 @@
 //! is to leave is named until the shard has heard it.
 
 use super::row::{By, ChatroomRow};
+use crate::word::ReplyTo;
 use model::account::AccountAddress;
 use model::chat::{
     ChatFault, ChatroomJoined, ChatroomMessage, ChatroomNews, ChatroomOrder, ChatroomOut,
     ClientMessageId, Content,
 };
-use model::id::ShardId;
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
@@ -65,8 +65,7 @@ pub enum ChatroomWord {
         /// The last of [`Leaving::number`], likewise.
         outs: u64,
     },
-    /// A page of those who are on this shard. Answered by [`Listed`](crate::ChatWord::Listed), to
-    /// whoever asked.
+    /// A page of those who are on this shard, for the flow that asked the home.
     List(Box<PageAsked>),
 }
 
@@ -104,8 +103,7 @@ pub struct Leaving {
 /// A page of the members of a chatroom that are on one shard.
 #[derive(Debug)]
 pub struct PageAsked {
-    /// Who wants it: shard, and its number.
-    pub(crate) to: (ShardId, u64),
+    pub(crate) to: ReplyTo,
     pub(crate) room: AccountAddress,
     /// What the page says besides.
     pub(crate) row: Arc<ChatroomRow>,
