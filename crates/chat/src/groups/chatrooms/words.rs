@@ -1,12 +1,13 @@
 //! What shards say to each other of chatrooms.
 //!
 //! ```text
-//! session's shard ─► Join, Say, Order, List ─► home       Here: so many are here, and heard so far
-//! home ─► Said, News, Outs ─► each shard with members ─► its sessions
+//! session's shard ─► Join, Say ─► home       Here: so many are here, and heard so far
+//! home ─► Said, News, Outs ─► each shard with members ─► its sessions      List: a page of them
 //! ```
-//! Any of it may be lost. Whoever asks waits for so long and not longer; a shard that was not told
-//! of messages sees it by their numbers, or is told the last one when it says how far it heard; who
-//! is to leave is named until the shard has heard it.
+//! Orders are requests of flows ([`PeerRequest`](crate::PeerRequest)). Any of it may be lost.
+//! Whoever asks waits for so long and not longer; a shard that was not told of messages sees it by
+//! their numbers, or is told the last one when it says how far it heard; who is to leave is named
+//! until the shard has heard it.
 
 use super::row::{By, ChatroomRow};
 use crate::word::ReplyTo;
