@@ -71,7 +71,7 @@ pub use groups::shows::ShowSaid;
 pub use operators::moving::ImportOrder;
 pub use operators::reviews::ReviewSettings;
 pub use operators::words;
-pub use people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
+pub use people::nodes::{LastAsked, NodesAsked, NodesTold};
 pub use people::partings::row as row_of_parting;
 pub use people::{
     ArrivalTaken, PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, TieVerb, TieWord,

@@ -18,7 +18,7 @@ use crate::label::{Relation, Route};
 use crate::operators::moving::ImportOrder;
 use crate::outbox::left::scans::Sought;
 use crate::outbox::receivers::Carriage;
-use crate::people::nodes::{LastAsked, NodesAnswered, NodesAsked, NodesTold};
+use crate::people::nodes::{LastAsked, NodesAsked, NodesTold};
 use crate::people::stanzas::StanzaHanded;
 use crate::people::{
     ArrivalTaken, PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, weight_of,
@@ -28,7 +28,8 @@ use model::account::AccountAddress;
 use model::chat::foreign::ForeignArrival;
 use model::chat::{
     AttendanceAsked, AttendanceTold, ChatFault, ChatMessage, Excerpt, GroupChange, GroupVerb,
-    InboxChange, InboxEvent, MembersPage, PUSH_TOKEN_BYTES_MAX, PublicPage, PublicRange, PushRoute,
+    InboxChange, InboxEvent, MembersPage, NodesFault, NodesFound, PUSH_TOKEN_BYTES_MAX, PublicPage,
+    PublicRange, PushRoute,
 };
 use model::id::ShardId;
 use model::service::Weigh;
@@ -122,10 +123,6 @@ pub enum ChatWord {
     Probe(Box<ProbeAsked>),
     /// Like this.
     Probed(Box<Probed>),
-    /// Something is wanted of the nodes of an account. Answered by `NodesAnswered`, by the number.
-    Nodes(u64, Box<NodesAsked>),
-    /// This came of it.
-    NodesAnswered(Box<NodesAnswered>),
     /// What happened to nodes of an account. Answered by `PresenceHeard`, if it has a number.
     NodesTold(Box<NodesTold>),
     /// What are the last items of these accounts? Answered by `PresenceHeard`, and by `NodesTold`
@@ -188,6 +185,8 @@ pub enum PeerRequest {
     Readers(Box<ReadersSought>),
     /// How far are these with a conversation? Answered by `Positions`.
     Positions(Box<PositionsAsked>),
+    /// Something is wanted of the nodes of an account. Answered by `Nodes`.
+    Nodes(Box<NodesAsked>),
 }
 
 /// What the other shard has done for it.
@@ -207,6 +206,8 @@ pub enum PeerReply {
     Readers(Others),
     /// They are so far.
     Positions(Positions),
+    /// This came of what was wanted of nodes.
+    Nodes(Box<Result<NodesFound, NodesFault>>),
     /// It is done.
     Done,
 }
@@ -354,8 +355,6 @@ impl Weigh for ChatWord {
                 let of = probed.found.iter().map(|(_, _, states)| 128 + weight_of(states));
                 size_of::<Probed>() + of.sum::<usize>()
             }
-            ChatWord::Nodes(_, asked) => asked.weight(),
-            ChatWord::NodesAnswered(answered) => answered.weight(),
             ChatWord::NodesTold(told) => told.weight(),
             ChatWord::LastAsked(asked) => asked.weight(),
             ChatWord::Arrival(_, arrival) => arrival.weight(),
@@ -385,6 +384,7 @@ impl PeerRequest {
             PeerRequest::Members(asked) => asked.weight(),
             PeerRequest::Readers(sought) => sought.weight(),
             PeerRequest::Positions(asked) => asked.weight(),
+            PeerRequest::Nodes(asked) => asked.weight(),
         }
     }
 }
@@ -400,6 +400,7 @@ impl PeerReply {
                 size_of_val(&**others) + named.sum::<usize>()
             }
             PeerReply::Positions(found) => size_of_val(&**found),
+            PeerReply::Nodes(result) => result.as_ref().as_ref().map_or(0, NodesFound::weight),
             PeerReply::NotAdded(some) => some.iter().map(|it| 24 + it.as_str().len()).sum(),
             PeerReply::Account(_) | PeerReply::Stored(_) | PeerReply::Done => 0,
         }

@@ -138,8 +138,6 @@ impl Chat {
             ChatWord::PresenceHeard { number } => self.walk_heard(number),
             ChatWord::Probe(asked) => self.probe(from, &asked, fx),
             ChatWord::Probed(probed) => self.probed(&probed, fx),
-            ChatWord::Nodes(number, asked) => self.nodes_asked(now, from, (number, asked), fx),
-            ChatWord::NodesAnswered(answered) => self.nodes_answered(*answered, fx),
             ChatWord::NodesTold(told) => self.nodes_told(from, &told, fx),
             ChatWord::Arrival(number, arrival) => {
                 self.foreign_says(now, Owed::Shard(from, number), *arrival, fx);

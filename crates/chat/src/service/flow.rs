@@ -340,6 +340,7 @@ impl Chat {
                 let said = TransientSaid { to: Some(to), ..*said };
                 return self.transient_in_group(now, said, fx);
             }
+            PeerRequest::Nodes(asked) => return self.nodes_asked(now, to, asked, fx),
             PeerRequest::Members(asked) if asked.group.is_chatroom() => {
                 return self.list_chatroom(now, to, &asked, fx);
             }

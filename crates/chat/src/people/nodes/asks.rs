@@ -10,13 +10,13 @@ use super::{NodeName, Task, fault_for};
 use crate::conversations::bookmarks::Published;
 use crate::service::flow::Flow;
 use crate::sessions::Requester;
-use crate::word::ChatWord;
+use crate::word::{PeerReply, PeerRequest, ReplyTo};
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::*;
 use model::counters::ChatCounter;
-use model::id::{ConnRef, ShardId};
+use model::id::ConnRef;
 use model::pressure::Pressure;
 use model::timeline::TimelineId;
 
@@ -32,21 +32,13 @@ pub struct NodesAsked {
     pub(crate) ask: NodesAsk,
 }
 
-/// What came of it.
-#[derive(Debug)]
-pub struct NodesAnswered {
-    /// The question's.
-    pub(crate) number: u64,
-    pub(crate) result: Result<NodesFound, NodesFault>,
-}
-
 /// Who waits for an answer.
 pub(super) enum Reply {
     Session(Requester),
     /// The same, for bookmarks that a client publishes.
     Publisher(Requester, Box<Published>),
-    /// Another shard, with its question's number.
-    Shard(ShardId, u64),
+    /// A flow of some shard.
+    Flow(ReplyTo),
 }
 
 impl NodesAsked {
@@ -56,37 +48,36 @@ impl NodesAsked {
     }
 }
 
-impl NodesAnswered {
-    /// What it costs in memory beside itself, bytes, roughly.
-    pub(crate) fn weight(&self) -> usize {
-        let found = self.result.as_ref().map_or(0, NodesFound::weight);
-        size_of::<NodesAnswered>() + found
-    }
-}
-
-/// Something is wanted of the nodes of another account, which is found first.
-async fn ask_owner(
+/// Something is wanted of the nodes of another account.
+async fn ask(
     mut flow: Flow,
     wait: Requester,
+    by: (AccountAddress, TimelineId),
+    of: (AccountAddress, NodesAsk),
+) {
+    let result = ask_owner(&mut flow, by, of).await;
+    let (chat, _, fx) = flow.state();
+    chat.reply_nodes(Reply::Session(wait), result, fx);
+}
+
+async fn ask_owner(
+    flow: &mut Flow,
     (from, by): (AccountAddress, TimelineId),
     (of, ask): (AccountAddress, NodesAsk),
-) {
-    let id = flow.account(&of, weight_of(&ask)).await;
-    let (chat, now, fx) = flow.state();
-    let inbox = match id {
-        Ok(id) => of.inbox(chat.settings.home, id),
-        Err(why) => return chat.reply_nodes(Reply::Session(wait), Err(fault_for(why)), fx),
-    };
+) -> Result<NodesFound, NodesFault> {
+    let id = flow.account(&of, weight_of(&ask)).await.map_err(fault_for)?;
+    let (chat, _, _) = flow.state();
     if chat.people.blocks(by, &of) {
-        return chat.reply_nodes(Reply::Session(wait), Err(NodesFault::Blocked), fx);
+        return Err(NodesFault::Blocked);
     }
+    let inbox = of.inbox(chat.settings.home, id);
     let home = chat.settings.shard_at(inbox);
-    let asked = Box::new(NodesAsked { from, by, of: of.clone(), inbox, ask });
-    if home == chat.settings.shard {
-        return chat.for_nodes(now, (inbox, &of), Task::Ask(asked, Reply::Session(wait)), fx);
+    let asked = Box::new(NodesAsked { from, by, of, inbox, ask });
+    match flow.ask(home, PeerRequest::Nodes(asked)).await {
+        Some(Ok(PeerReply::Nodes(result))) => *result,
+        Some(Err(fault)) => Err(fault_for(fault)),
+        _ => Err(NodesFault::Busy),
     }
-    let number = chat.nodes.asking.put(wait);
-    fx.peer_messages.push((home, ChatWord::Nodes(number, asked)));
 }
 
 impl Chat {
@@ -126,30 +117,23 @@ impl Chat {
                 self.reply_nodes(Reply::Session(wait), Err(NodesFault::Forbidden), fx);
             }
             Some(of) => {
-                if !self.begin(|flow| ask_owner(flow, wait, (address, by), (of, ask))) {
+                if !self.begin(|flow| self::ask(flow, wait, (address, by), (of, ask))) {
                     self.reply_nodes(Reply::Session(wait), Err(NodesFault::Busy), fx);
                 }
             }
         }
     }
 
-    /// Another shard asks about nodes of an account of this one.
+    /// A flow of some shard asks about nodes of an account of this one.
     pub(crate) fn nodes_asked(
         &mut self,
         now: Now,
-        from: ShardId,
-        (number, asked): (u64, Box<NodesAsked>),
+        to: ReplyTo,
+        asked: Box<NodesAsked>,
         fx: &mut Effects,
     ) {
         let (inbox, of) = (asked.inbox, asked.of.clone());
-        self.for_nodes(now, (inbox, &of), Task::Ask(asked, Reply::Shard(from, number)), fx);
-    }
-
-    /// Another shard has answered.
-    pub(crate) fn nodes_answered(&mut self, answered: NodesAnswered, fx: &mut Effects) {
-        if let Some(wait) = self.nodes.asking.take(answered.number) {
-            self.reply_nodes(Reply::Session(wait), answered.result, fx);
-        }
+        self.for_nodes(now, (inbox, &of), Task::Ask(asked, Reply::Flow(to)), fx);
     }
 
     pub(super) fn reply_nodes(
@@ -172,10 +156,7 @@ impl Chat {
                 let answer = ChatDelivery::Nodes(Box::new(NodesAnswer { number, result }));
                 self.answer_session((conn, session), answer, fx);
             }
-            Reply::Shard(shard, number) => {
-                let answered = Box::new(NodesAnswered { number, result });
-                fx.peer_messages.push((shard, ChatWord::NodesAnswered(answered)));
-            }
+            Reply::Flow(to) => self.reply(to, Ok(PeerReply::Nodes(Box::new(result))), fx),
         }
     }
 

@@ -24,7 +24,7 @@ mod profiles;
 mod row;
 mod told;
 
-pub use asks::{NodesAnswered, NodesAsked};
+pub use asks::NodesAsked;
 pub use last::LastAsked;
 pub(crate) use notify::{Untold, UntoldNode};
 pub(crate) use profiles::Interests;
@@ -33,7 +33,6 @@ pub use told::NodesTold;
 use crate::accounts::fault_of;
 use crate::log::{Answered, PendingCall};
 use crate::sessions::Requester;
-use crate::waits::Waits;
 use crate::{Chat, Effects};
 use access::Standing;
 use asks::Reply;
@@ -73,8 +72,6 @@ pub(crate) struct Nodes {
     weight: usize,
     /// What waits in lines, bytes.
     waiting: u64,
-    /// Sessions that wait for another shard.
-    asking: Waits<Requester>,
     profiles: Profiles,
     lasts: Lasts,
 }
@@ -443,16 +440,11 @@ impl Chat {
         self.for_person(now, (inbox, &address), task, fx);
     }
 
-    /// Gives up what waits for other shards, asks devices for their profiles, and goes on with last
-    /// items; when to come back.
+    /// Asks devices for their profiles, and goes on with last items; when to come back.
     pub(crate) fn turn_nodes(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let (over, waits) = self.nodes.asking.overdue(now, self.settings.limits.answer_ms_max);
-        for wait in over {
-            self.reply_nodes(Reply::Session(wait), Err(NodesFault::Busy), fx);
-        }
         let profiles = self.turn_profiles(now, fx);
         let lasts = self.turn_lasts(now, fx);
-        earliest([waits, profiles, lasts])
+        earliest([profiles, lasts])
     }
 
     pub(crate) fn audit_nodes(&self) {
