@@ -65,7 +65,7 @@ pub use conversations::receipts::readers::ReadersSought;
 pub use groups::adding::AddingAsked;
 pub use groups::asides::VoiceAsked;
 pub use groups::changes::ChangeOrder;
-pub use groups::chatrooms::words::{ChatroomAsked, ChatroomWord};
+pub use groups::chatrooms::words::{ChatroomAsked, ChatroomWord, JoinAsked, Saying};
 pub use groups::members::MembersAsked;
 pub use groups::shows::ShowSaid;
 pub use operators::moving::ImportOrder;

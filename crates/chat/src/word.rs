@@ -11,7 +11,7 @@ use crate::conversations::receipts::readers::{Others, ReadersSought};
 use crate::groups::adding::AddingAsked;
 use crate::groups::asides::VoiceAsked;
 use crate::groups::changes::ChangeOrder;
-use crate::groups::chatrooms::words::{ChatroomAsked, ChatroomWord};
+use crate::groups::chatrooms::words::{ChatroomAsked, ChatroomWord, JoinAsked, Saying};
 use crate::groups::members::MembersAsked;
 use crate::groups::shows::ShowSaid;
 use crate::label::{Relation, Route};
@@ -27,9 +27,9 @@ use crate::sessions::transients::{BoundTold, TransientSaid, TransientTold};
 use model::account::AccountAddress;
 use model::chat::foreign::ForeignArrival;
 use model::chat::{
-    AttendanceAsked, AttendanceTold, ChatFault, ChatMessage, Excerpt, GroupChange, GroupVerb,
-    InboxChange, InboxEvent, MembersPage, NodesFault, NodesFound, PUSH_TOKEN_BYTES_MAX, PublicPage,
-    PublicRange, PushRoute,
+    AttendanceAsked, AttendanceTold, ChatFault, ChatMessage, ChatroomJoined, Excerpt, GroupChange,
+    GroupVerb, InboxChange, InboxEvent, MembersPage, NodesFault, NodesFound, PUSH_TOKEN_BYTES_MAX,
+    PublicPage, PublicRange, PushRoute,
 };
 use model::id::ShardId;
 use model::service::Weigh;
@@ -187,6 +187,10 @@ pub enum PeerRequest {
     Positions(Box<PositionsAsked>),
     /// Something is wanted of the nodes of an account. Answered by `Nodes`.
     Nodes(Box<NodesAsked>),
+    /// A session wants to be in a chatroom. Answered by `Joined`.
+    Join(Box<JoinAsked>),
+    /// Somebody says something in a chatroom. Answered by `Stored`.
+    Say(Box<Saying>),
 }
 
 /// What the other shard has done for it.
@@ -208,6 +212,8 @@ pub enum PeerReply {
     Positions(Positions),
     /// This came of what was wanted of nodes.
     Nodes(Box<Result<NodesFound, NodesFault>>),
+    /// It is in the chatroom.
+    Joined(Box<ChatroomJoined>),
     /// It is done.
     Done,
 }
@@ -385,6 +391,8 @@ impl PeerRequest {
             PeerRequest::Readers(sought) => sought.weight(),
             PeerRequest::Positions(asked) => asked.weight(),
             PeerRequest::Nodes(asked) => asked.weight(),
+            PeerRequest::Join(asked) => asked.weight(),
+            PeerRequest::Say(saying) => saying.weight(),
         }
     }
 }
@@ -400,6 +408,7 @@ impl PeerReply {
                 size_of_val(&**others) + named.sum::<usize>()
             }
             PeerReply::Positions(found) => size_of_val(&**found),
+            PeerReply::Joined(joined) => joined.weight(),
             PeerReply::Nodes(result) => result.as_ref().as_ref().map_or(0, NodesFound::weight),
             PeerReply::NotAdded(some) => some.iter().map(|it| 24 + it.as_str().len()).sum(),
             PeerReply::Account(_) | PeerReply::Stored(_) | PeerReply::Done => 0,

@@ -6,7 +6,6 @@
 
 mod again;
 
-use crate::groups::chatrooms;
 use crate::groups::follows::{Drawing, Together};
 use crate::inboxes::Placing;
 use crate::people::foreign::queue::Queueing;
@@ -101,8 +100,6 @@ pub(crate) enum PendingCall {
     ErasureWrote(TimelineId),
     /// The row of an erasure that is over is gone.
     Erased(TimelineId),
-    /// A message of a chatroom is kept.
-    ChatroomKept(Box<chatrooms::said::Keeping>),
     /// The last messages of a chatroom.
     ChatroomRead(TimelineId),
     /// Something nobody waits for; refused, it is tried again.
@@ -315,7 +312,6 @@ impl Chat {
             PendingCall::ErasureWrote(inbox) => self.erasure_wrote(now, inbox, result),
             PendingCall::ErasureRows(it, of) => self.erasure_rows_read(now, (it, of), result, fx),
             PendingCall::Erased(inbox) => self.erased(now, inbox, result, fx),
-            PendingCall::ChatroomKept(keeping) => self.chatroom_kept(*keeping, result, fx),
             PendingCall::ChatroomRead(timeline) => self.chatroom_read(now, timeline, result, fx),
             PendingCall::Retry(write) => self.log.settle(now, (ticket, *write), &result, fx),
         }

@@ -121,10 +121,10 @@ async fn send_message(
         }
     }
     if to.is_chatroom() {
-        let key = flow.key();
-        let (chat, now, fx) = flow.state();
-        chat.say_in_chatroom(now, key, (wait, asker.clone()), (to, message), fx)?;
-        return Ok(flow.stored(key).await?);
+        let (chat, _, _) = flow.state();
+        let (timeline, _) = chat.chatroom_at(&to);
+        let saying = chat.saying(wait, asker, (to, message))?;
+        return Ok(flow.store(timeline, PeerRequest::Say(saying)).await?);
     }
     let (chat, _, _) = flow.state();
     if !is_changed {

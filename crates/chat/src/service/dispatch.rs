@@ -322,7 +322,7 @@ impl Chat {
             ChatRequest::Nodes(asked) => self.ask_nodes(now, from, *asked, fx),
             ChatRequest::Profile(said) => self.profile_said(now, from, *said, fx),
             ChatRequest::Chatroom(_) | ChatRequest::ChatroomMissed { .. } => {
-                self.of_chatrooms(now, from, request, fx);
+                self.of_chatrooms(from, request, fx);
             }
             ChatRequest::Book(asked) => self.book_wish(from, *asked, fx),
             ChatRequest::Register(wants) => self.register(from, *wants, fx),
@@ -345,9 +345,9 @@ impl Chat {
     }
 
     /// What is asked about chatrooms.
-    fn of_chatrooms(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
+    fn of_chatrooms(&mut self, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
         match request {
-            ChatRequest::Chatroom(asked) => self.chatroom(now, from, *asked, fx),
+            ChatRequest::Chatroom(asked) => self.chatroom(from, *asked, fx),
             ChatRequest::ChatroomMissed { session, room, missed, again } => {
                 if let Some(key) = self.sessions.bound(from, session) {
                     self.skips_in_chatroom(key, (room, missed, again), fx);

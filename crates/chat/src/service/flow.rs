@@ -10,6 +10,7 @@ use crate::accounts::{AccountRow, Owner, fault_of, tell_account};
 use crate::conversations::Reached;
 use crate::conversations::changes::{Subject, Task as Inquiry, Wish};
 use crate::conversations::receipts::{positions, readers};
+use crate::groups::chatrooms::home;
 use crate::groups::{GroupTask, adding, changes, members};
 use crate::log::{Answered, PendingCall};
 use crate::operators::moving;
@@ -291,11 +292,6 @@ impl Flow {
         async { reply.await.map_or(Err(ChatFault::Busy), stored) }
     }
 
-    /// Waits until a message is stored that another shard was handed under this key.
-    pub(crate) async fn stored(&mut self, key: WaitKey) -> Result<StoredMessage, ChatFault> {
-        self.peer_reply(key).await.map_or(Err(ChatFault::Busy), stored)
-    }
-
     async fn peer_reply(&mut self, key: WaitKey) -> Option<Result<PeerReply, ChatFault>> {
         self.limit_wait(key);
         match self.0.reply().await {
@@ -339,6 +335,14 @@ impl Chat {
             PeerRequest::Transient(said) => {
                 let said = TransientSaid { to: Some(to), ..*said };
                 return self.transient_in_group(now, said, fx);
+            }
+            PeerRequest::Join(asked) => {
+                let room = asked.room.clone();
+                return self.for_chatroom(now, &room, home::Task::Join(to, asked), fx);
+            }
+            PeerRequest::Say(saying) => {
+                let room = saying.room.clone();
+                return self.for_chatroom(now, &room, home::Task::Say(to, saying), fx);
             }
             PeerRequest::Nodes(asked) => return self.nodes_asked(now, to, asked, fx),
             PeerRequest::Members(asked) if asked.group.is_chatroom() => {

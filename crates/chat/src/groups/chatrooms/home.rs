@@ -10,10 +10,10 @@
 //! told of somebody's joining is told of everything from there on, until it says that nobody is
 //! there; or it hears that it was not.
 
-use super::row::{self, By, ChatroomRow};
+use super::row::{self, ChatroomRow};
 use super::said::Ring;
-use super::words::{ChatroomAsked, ChatroomWord, Leaving, Saying};
-use crate::word::ReplyTo;
+use super::words::{ChatroomAsked, ChatroomWord, JoinAsked, Leaving, Saying};
+use crate::word::{PeerReply, ReplyTo};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
@@ -38,8 +38,8 @@ const SILENT_MAX: u32 = 4;
 
 /// What somebody wants of a chatroom that is at home here.
 pub(crate) enum Task {
-    Join { from: ShardId, number: u64, by: By, history: u16, is_new: bool },
-    Say(ShardId, Box<Saying>),
+    Join(ReplyTo, Box<JoinAsked>),
+    Say(ReplyTo, Box<Saying>),
     Order(ReplyTo, Box<ChatroomAsked>),
 }
 
@@ -160,10 +160,10 @@ impl Chat {
         let (timeline, _) = self.chatroom_at(room);
         let may_read = self.log.may_ask();
         let Some(home) = self.chatrooms.homes.known.get_mut(&timeline) else {
-            return self.refuse_chatroom(now, task, ChatFault::NoChatroom, fx);
+            return self.refuse_chatroom(task, ChatFault::NoChatroom, fx);
         };
         if home.line.len() >= LINE_MAX || home.step == Step::Unread && !may_read {
-            return self.refuse_chatroom(now, task, ChatFault::Busy, fx);
+            return self.refuse_chatroom(task, ChatFault::Busy, fx);
         }
         home.line.push_back(task);
         match home.step {
@@ -176,23 +176,9 @@ impl Chat {
         }
     }
 
-    pub(super) fn refuse_chatroom(
-        &mut self,
-        now: Now,
-        task: Task,
-        fault: ChatFault,
-        fx: &mut Effects,
-    ) {
-        match task {
-            Task::Join { from, number, .. } => {
-                let word = ChatroomWord::Joined { number, result: Err(fault) };
-                self.tell_chatroom(now, from, word, fx);
-            }
-            Task::Say(from, saying) => {
-                self.reply(ReplyTo { shard: from, number: saying.number }, Err(fault), fx)
-            }
-            Task::Order(to, _) => self.reply(to, Err(fault), fx),
-        }
+    pub(super) fn refuse_chatroom(&mut self, task: Task, fault: ChatFault, fx: &mut Effects) {
+        let (Task::Join(to, _) | Task::Say(to, _) | Task::Order(to, _)) = task;
+        self.reply(to, Err(fault), fx);
     }
 
     /// Does what waits for a chatroom, until one of it changes the room.
@@ -202,19 +188,15 @@ impl Chat {
             && let Some(task) = home.line.pop_front()
         {
             let Some(row) = home.row.clone() else {
-                self.refuse_chatroom(now, task, ChatFault::NoChatroom, fx);
+                self.refuse_chatroom(task, ChatFault::NoChatroom, fx);
                 continue;
             };
             match task {
-                Task::Join { from, number, by, history, is_new } => {
-                    let wish = (history, is_new);
-                    let result = self.joins_chatroom(now, (timeline, from), (&row, &by), wish, fx);
-                    let word = ChatroomWord::Joined { number, result };
-                    self.tell_chatroom(now, from, word, fx);
+                Task::Join(to, asked) => {
+                    let joined = self.joins_chatroom(now, (timeline, to.shard), &row, &asked, fx);
+                    self.reply(to, joined.map(PeerReply::Joined), fx);
                 }
-                Task::Say(from, saying) => {
-                    self.say_here(now, (timeline, from), &row, *saying, fx);
-                }
+                Task::Say(to, saying) => self.say_here(now, (timeline, to), &row, *saying, fx),
                 Task::Order(to, asked) => {
                     self.change_chatroom(now, (timeline, to), &row, *asked, fx);
                 }
@@ -231,8 +213,8 @@ impl Chat {
         &mut self,
         now: Now,
         (timeline, from): (TimelineId, ShardId),
-        (row, by): (&ChatroomRow, &By),
-        (history, is_new): (u16, bool),
+        row: &ChatroomRow,
+        &JoinAsked { ref by, history, is_new, .. }: &JoinAsked,
         fx: &mut Effects,
     ) -> Result<Box<ChatroomJoined>, ChatFault> {
         if row.is_banned(&by.address) && !by.is_operator {
@@ -393,13 +375,12 @@ impl Chat {
     /// A room that could not be made, changed or read: who waits for it is told why.
     pub(super) fn give_chatroom_up(
         &mut self,
-        now: Now,
         timeline: TimelineId,
         fault: ChatFault,
         fx: &mut Effects,
     ) {
         let Some(home) = self.chatrooms.homes.known.get_mut(&timeline) else { return };
         let line = std::mem::take(&mut home.line);
-        line.into_iter().for_each(|task| self.refuse_chatroom(now, task, fault, fx));
+        line.into_iter().for_each(|task| self.refuse_chatroom(task, fault, fx));
     }
 }

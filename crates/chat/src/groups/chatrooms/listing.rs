@@ -11,37 +11,31 @@ use crate::groups::members::MembersAsked;
 use crate::sessions::{Asker, Requester};
 use crate::word::ReplyTo;
 use crate::{Chat, Effects};
-use base::flows::WaitKey;
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{ChatFault, ChatroomStatus, GroupMember, MemberStatus, MembersPage, NewMessage};
 
 impl Chat {
-    /// A device says something in a chatroom that it is in, whose home answers under this key.
-    pub(crate) fn say_in_chatroom(
-        &mut self,
-        now: Now,
-        key: WaitKey,
-        (wait, asker): (Requester, Asker),
-        (to, message): (AccountAddress, Box<NewMessage>),
-        fx: &mut Effects,
-    ) -> Result<(), ChatFault> {
-        let (timeline, home) = self.chatroom_at(&to);
+    /// What a device says in a chatroom that it is in, for the home of that.
+    pub(crate) fn saying(
+        &self,
+        wait: Requester,
+        asker: &Asker,
+        (room, message): (AccountAddress, Box<NewMessage>),
+    ) -> Result<Box<Saying>, ChatFault> {
+        let (timeline, _) = self.chatroom_at(&room);
         let session = self.sessions.bound(wait.conn, wait.session);
         let is_there = session.is_some_and(|session| self.is_seated(session, timeline));
         if !is_there && !self.is_errand(wait.conn) {
             return Err(ChatFault::NotInChatroom);
         }
-        let content = message.content;
+        let NewMessage { client_id, content, .. } = *message;
         if content.weight() > self.settings.limits.chat.chatroom_message_bytes_max as usize {
             return Err(ChatFault::TooLarge);
         }
-        let is_operator = asker.is_operator;
-        let by = By { address: asker.address, inbox: asker.inbox, is_operator };
-        let (number, device, client_id) = (key.number(), asker.device, message.client_id);
-        let saying = Saying { number, room: to, by, device, client_id, content };
-        self.tell_chatroom(now, home, ChatroomWord::Say(Box::new(saying)), fx);
-        Ok(())
+        let Asker { inbox, address, device, is_operator, .. } = asker.clone();
+        let by = By { address, inbox, is_operator };
+        Ok(Box::new(Saying { room, by, device, client_id, content }))
     }
 
     /// Who is in a chatroom is told to devices that are in it, and to operators.

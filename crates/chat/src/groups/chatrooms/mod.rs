@@ -76,17 +76,6 @@ impl Chat {
         fx: &mut Effects,
     ) {
         match word {
-            ChatroomWord::Join { number, room, by, history, is_new } => {
-                let task = home::Task::Join { from, number, by, history, is_new };
-                self.for_chatroom(now, &room, task, fx);
-            }
-            ChatroomWord::Say(saying) => {
-                let room = saying.room.clone();
-                self.for_chatroom(now, &room, home::Task::Say(from, saying), fx);
-            }
-            ChatroomWord::Joined { number, result } => {
-                self.chatroom_joined(number, result, fx);
-            }
             ChatroomWord::Said(messages) => self.chatroom_said(now, &messages, fx),
             ChatroomWord::News(news) => self.chatroom_news(&news, fx),
             ChatroomWord::Outs { timeline, outs } => self.chatroom_outs(timeline, &outs, fx),

@@ -140,7 +140,7 @@ impl Chat {
             return self.for_chatroom(now, &room, Task::Order(to, asked), fx);
         }
         if let Err(fault) = self.may_make_chatroom(&asked.by) {
-            return self.refuse_chatroom(now, Task::Order(to, asked), fault, fx);
+            return self.reply(to, Err(fault), fx);
         }
         let row = Arc::new(ChatroomRow::made(&asked.by, &asked.order, self.row_limits()));
         let mut made = Chatroom::new(asked.room.clone(), None);

@@ -13,13 +13,13 @@ use super::words::{ChatroomWord, Saying};
 use crate::accounts::fault_of;
 use crate::envelope::{self, Sender, time_of};
 use crate::log::{Answered, PendingCall};
+use crate::service::flow::Flow;
 use crate::word::{ReplyTo, StoredMessage};
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::{ChatFault, ChatMessage, ChatroomMessage, ClientMessageId, Content, NewMessage};
 use model::counters::ChatCounter;
-use model::id::ShardId;
 use model::limits::ChatLimits;
 use model::ports::events::ChatEvent;
 use model::ports::log::{Append, Call, Done, OnceKey, Pull, Read, Write};
@@ -47,7 +47,7 @@ pub(super) struct Ring {
 }
 
 /// A message that the log is to keep.
-pub(crate) struct Keeping {
+struct Keeping {
     timeline: TimelineId,
     to: ReplyTo,
     important: bool,
@@ -113,17 +113,34 @@ impl Ring {
     }
 }
 
+/// A message is stored, and then it is said.
+async fn keep(mut flow: Flow, keeping: Keeping) {
+    let (chat, now, _) = flow.state();
+    let (timeline, it) = (keeping.timeline, &keeping.message);
+    let sender = Sender { address: &it.from, device: &it.device };
+    let (to, client_id) = (it.to.clone().into(), it.client_id);
+    let new = NewMessage { to, client_id, content: it.content.clone() };
+    let body = envelope::encode(sender, &it.to, &new);
+    let own = chat.settings.home.of(&[it.from.as_str().as_bytes(), &client_id.0]);
+    let once = Some(OnceKey::at_home(timeline.home_hash(), own));
+    let (id, at_s, label) = (it.id, now.unix_s(), Box::default());
+    let message = Arc::new(Message { id, at_s, label, body });
+    let append = Append { message, to: vec![timeline], once, heard: None, ends: false };
+    let stored = flow.log(Call::Write(Write::Append(append))).await;
+    let (chat, _, fx) = flow.state();
+    chat.chatroom_kept(keeping, stored, fx);
+}
+
 impl Chat {
     /// Somebody says something in a chatroom of this shard.
     pub(super) fn say_here(
         &mut self,
         now: Now,
-        (timeline, from): (TimelineId, ShardId),
+        (timeline, to): (TimelineId, ReplyTo),
         row: &ChatroomRow,
         saying: Saying,
         fx: &mut Effects,
     ) {
-        let to = ReplyTo { shard: from, number: saying.number };
         let limits = self.settings.limits.clone();
         let Some(home) = self.chatrooms.homes.known.get_mut(&timeline) else { return };
         let judged = row.may_speak(&saying.by).and_then(|important| {
@@ -161,37 +178,21 @@ impl Chat {
         };
         let keeping = Keeping { timeline, to, important, message };
         match row.is_kept() {
-            true => self.keep_said(now, keeping, fx),
+            true => self.keep_said(keeping, fx),
             false => self.is_said(keeping, row.keeps, fx),
         }
     }
 
-    /// A message of a room that keeps its messages over a restart is handed to the log.
-    fn keep_said(&mut self, now: Now, keeping: Keeping, fx: &mut Effects) {
-        if !self.log.may_ask() {
-            return self.reply(keeping.to, Err(ChatFault::Busy), fx);
+    /// A message of a room that keeps its messages over a restart is said when the log has it.
+    fn keep_said(&mut self, keeping: Keeping, fx: &mut Effects) {
+        let to = keeping.to;
+        if !self.log.may_ask() || !self.begin(|flow| keep(flow, keeping)) {
+            self.reply(to, Err(ChatFault::Busy), fx);
         }
-        let it = &keeping.message;
-        let sender = Sender { address: &it.from, device: &it.device };
-        let (to, client_id) = (it.to.clone().into(), it.client_id);
-        let new = NewMessage { to, client_id, content: it.content.clone() };
-        let body = envelope::encode(sender, &it.to, &new);
-        let own = self.settings.home.of(&[it.from.as_str().as_bytes(), &client_id.0]);
-        let once = Some(OnceKey::at_home(keeping.timeline.home_hash(), own));
-        let (id, at_s, label) = (it.id, now.unix_s(), Box::default());
-        let message = Arc::new(Message { id, at_s, label, body });
-        let append = Append { message, to: vec![keeping.timeline], once, heard: None, ends: false };
-        let pending = PendingCall::ChatroomKept(Box::new(keeping));
-        self.log.ask(pending, Call::Write(Write::Append(append)), fx);
     }
 
     /// The log has it, or not.
-    pub(crate) fn chatroom_kept(
-        &mut self,
-        mut keeping: Keeping,
-        result: Answered,
-        fx: &mut Effects,
-    ) {
+    fn chatroom_kept(&mut self, mut keeping: Keeping, result: Answered, fx: &mut Effects) {
         let to = keeping.to;
         let home = self.chatrooms.homes.known.get(&keeping.timeline);
         let keeps = home.and_then(|it| it.row.as_ref()).map_or(0, |row| row.keeps);
@@ -287,7 +288,7 @@ impl Chat {
             Err(fault) => {
                 let home = self.chatrooms.homes.known.get_mut(&timeline);
                 home.into_iter().for_each(|it| it.step = super::home::Step::Unread);
-                return self.give_chatroom_up(now, timeline, fault, fx);
+                return self.give_chatroom_up(timeline, fault, fx);
             }
         };
         // One that cannot be read any more is left out; numbers go on behind it all the same.

@@ -12,9 +12,10 @@
 
 use super::handing::Untold;
 use super::row::By;
-use super::words::ChatroomWord;
+use super::words::{ChatroomWord, JoinAsked};
+use crate::service::flow::Flow;
 use crate::sessions::Requester;
-use crate::waits::Waits;
+use crate::word::{PeerReply, PeerRequest};
 use crate::{Chat, Effects};
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -45,7 +46,8 @@ pub(crate) struct Seats {
     pub(super) rooms: HashMap<TimelineId, Hall>,
     /// The rooms that a session is in, or has asked to be.
     of: HashMap<Key, Vec<TimelineId>>,
-    joins: Waits<Joining>,
+    /// Joins that are with homes.
+    joins: usize,
     /// Rooms whose sessions have not been told all that was said, in the order of their turns.
     pub(super) line: VecDeque<TimelineId>,
     /// Bytes of what waits there.
@@ -87,12 +89,25 @@ pub(super) struct Seat {
     pub(super) away: bool,
 }
 
-/// A session that has asked to be in a room.
-struct Joining {
+/// A session wants to be in a room, or asks for its last messages once more. `is_new`: it has no
+/// seat yet, and is counted as one who waits for it.
+async fn join(
+    mut flow: Flow,
     wait: Requester,
-    timeline: TimelineId,
-    /// It has no seat yet, and is counted as one who waits for it.
-    is_new: bool,
+    (timeline, is_new): (TimelineId, bool),
+    asked: Box<JoinAsked>,
+) {
+    let (chat, _, _) = flow.state();
+    chat.chatrooms.seats.joins += 1;
+    let home = chat.settings.shard_at(timeline);
+    let result = match flow.ask(home, PeerRequest::Join(asked)).await {
+        Some(Ok(PeerReply::Joined(joined))) => Ok(joined),
+        Some(Err(fault)) => Err(fault),
+        _ => Err(ChatFault::Busy),
+    };
+    let (chat, _, fx) = flow.state();
+    chat.chatrooms.seats.joins -= 1;
+    chat.chatroom_joined(wait, (timeline, is_new), result, fx);
 }
 
 impl Seats {
@@ -126,13 +141,7 @@ impl Hall {
 
 impl Chat {
     /// A device wants something of a chatroom.
-    pub(crate) fn chatroom(
-        &mut self,
-        now: Now,
-        from: ConnRef,
-        request: ChatroomRequest,
-        fx: &mut Effects,
-    ) {
+    pub(crate) fn chatroom(&mut self, from: ConnRef, request: ChatroomRequest, fx: &mut Effects) {
         let ChatroomRequest { session, number, ask } = request;
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
@@ -141,7 +150,7 @@ impl Chat {
         match ask {
             ChatroomAsk::Order(order) => self.chatroom_order((wait, by), order, fx),
             ChatroomAsk::Join { room, history } => {
-                self.join_chatroom(now, (wait, by), (&room, history), fx);
+                self.join_chatroom((wait, by), (&room, history), fx);
             }
             ChatroomAsk::Leave(room) => self.leave_chatroom((wait, &by), &room, fx),
         }
@@ -149,7 +158,6 @@ impl Chat {
 
     fn join_chatroom(
         &mut self,
-        now: Now,
         (wait, by): (Requester, By),
         (room, history): (&Addressee, u16),
         fx: &mut Effects,
@@ -162,13 +170,13 @@ impl Chat {
             // An errand is nowhere.
             return self.refuse_chatroom_ask(wait, ChatFault::Invalid, fx);
         };
-        let (timeline, home) = self.chatroom_at(&room);
+        let (timeline, _) = self.chatroom_at(&room);
+        let is_busy = self.flows.is_full() || self.pressure >= Pressure::Stores;
         let seats = &mut self.chatrooms.seats;
         let of = seats.of.entry(key).or_default();
         let is_full =
             !of.contains(&timeline) && of.len() >= usize::from(limits.chatrooms_a_session_max);
-        let is_busy = seats.joins.len() >= JOINS_MAX || self.pressure >= Pressure::Stores;
-        if is_full || is_busy {
+        if is_full || is_busy || seats.joins >= JOINS_MAX {
             let why = if is_full { ChatFault::ChatroomsFull } else { ChatFault::Busy };
             self.forget_seatless(key);
             return self.refuse_chatroom_ask(wait, why, fx);
@@ -179,22 +187,18 @@ impl Chat {
         let hall = seats.rooms.entry(timeline).or_insert_with(|| Hall::new(room.clone()));
         let is_new = !hall.seats.contains_key(&key);
         hall.joining += u32::from(is_new);
-        let number = seats.joins.put(Joining { wait, timeline, is_new });
-        let word = ChatroomWord::Join { number, room, by, history, is_new };
-        self.tell_chatroom(now, home, word, fx);
+        let asked = Box::new(JoinAsked { room, by, history, is_new });
+        self.begin(|flow| join(flow, wait, (timeline, is_new), asked));
     }
 
     /// The home has answered a join.
-    pub(super) fn chatroom_joined(
+    fn chatroom_joined(
         &mut self,
-        number: u64,
+        wait: Requester,
+        (timeline, is_new): (TimelineId, bool),
         result: Result<Box<ChatroomJoined>, ChatFault>,
         fx: &mut Effects,
     ) {
-        let Some(Joining { wait, timeline, is_new }) = self.chatrooms.seats.joins.take(number)
-        else {
-            return; // it was too late, and its seat is counted no more
-        };
         let key = wait.session.key();
         let session = self.sessions.slab.at(key);
         let conn = session.map(|session| session.conn);
@@ -334,24 +338,14 @@ impl Chat {
 
     /// Tells homes who is here and members what they missed; when to come back.
     pub(super) fn turn_seats(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let ms_max = self.settings.limits.answer_ms_max;
-        let (over, mut next) = self.chatrooms.seats.joins.overdue(now, ms_max);
-        for Joining { wait, timeline, is_new } in over {
-            if let Some(hall) = self.chatrooms.seats.rooms.get_mut(&timeline) {
-                hall.joining -= u32::from(is_new);
-            }
-            self.stays_out(wait.session.key(), timeline);
-            self.refuse_chatroom_ask(wait, ChatFault::Busy, fx);
-        }
         while let Some(&(at, timeline)) = self.chatrooms.seats.due.first() {
             if at > now.mono {
-                next = next.into_iter().chain(Some(at)).min();
-                break;
+                return Some(at);
             }
             self.chatrooms.seats.due.pop_first();
             self.tell_of_hall(now, timeline, fx);
         }
-        next
+        None
     }
 
     pub(super) fn audit_seats(&self) {
@@ -370,5 +364,3 @@ impl Chat {
         assert!(seats.of.values().all(|of| !of.is_empty()));
     }
 }
-
-const _: () = assert!(size_of::<Joining>() <= 48);

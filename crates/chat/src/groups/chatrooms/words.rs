@@ -1,49 +1,26 @@
 //! What shards say to each other of chatrooms.
 //!
 //! ```text
-//! session's shard ─► Join, Say ─► home       Here: so many are here, and heard so far
+//! session's shard ─► Here: so many are here, and heard so far ─► home
 //! home ─► Said, News, Outs ─► each shard with members ─► its sessions      List: a page of them
 //! ```
-//! Orders are requests of flows ([`PeerRequest`](crate::PeerRequest)). Any of it may be lost.
-//! Whoever asks waits for so long and not longer; a shard that was not told of messages sees it by
-//! their numbers, or is told the last one when it says how far it heard; who is to leave is named
-//! until the shard has heard it.
+//! Joins, messages and orders are requests of flows ([`PeerRequest`](crate::PeerRequest)). Any of
+//! it may be lost. Whoever asks waits for so long and not longer; a shard that was not told of
+//! messages sees it by their numbers, or is told the last one when it says how far it heard; who is
+//! to leave is named until the shard has heard it.
 
 use super::row::{By, ChatroomRow};
 use crate::word::ReplyTo;
 use model::account::AccountAddress;
 use model::chat::{
-    ChatFault, ChatroomJoined, ChatroomMessage, ChatroomNews, ChatroomOrder, ChatroomOut,
-    ClientMessageId, Content,
+    ChatroomMessage, ChatroomNews, ChatroomOrder, ChatroomOut, ClientMessageId, Content,
 };
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
-/// A word about a chatroom. `number` is the asker's own, given back with the answer.
+/// A word about a chatroom.
 #[derive(Debug)]
 pub enum ChatroomWord {
-    /// A session wants to be in it. Answered by `Joined`.
-    Join {
-        /// For the answer.
-        number: u64,
-        /// Which.
-        room: AccountAddress,
-        /// Who.
-        by: By,
-        /// The most of its last messages that are wanted.
-        history: u16,
-        /// It is not in it already.
-        is_new: bool,
-    },
-    /// It is, or why not.
-    Joined {
-        /// The question's.
-        number: u64,
-        /// The answer.
-        result: Result<Box<ChatroomJoined>, ChatFault>,
-    },
-    /// Somebody says something. Answered by [`Reply`](crate::ChatWord::Reply).
-    Say(Box<Saying>),
     /// This was said.
     Said(Arc<[Arc<ChatroomMessage>]>),
     /// It is so now.
@@ -70,11 +47,20 @@ pub enum ChatroomWord {
     List(Box<PageAsked>),
 }
 
+/// A session that wants to be in a chatroom.
+#[derive(Debug)]
+pub struct JoinAsked {
+    pub(crate) room: AccountAddress,
+    pub(crate) by: By,
+    /// The most of its last messages that are wanted.
+    pub(crate) history: u16,
+    /// It is not in it already.
+    pub(crate) is_new: bool,
+}
+
 /// Something that is said in a chatroom.
 #[derive(Debug)]
 pub struct Saying {
-    /// The asker's own.
-    pub(crate) number: u64,
     pub(crate) room: AccountAddress,
     pub(crate) by: By,
     pub(crate) device: Box<str>,
@@ -115,6 +101,21 @@ pub struct PageAsked {
     pub(crate) count: u16,
 }
 
+impl JoinAsked {
+    /// Approximate memory, bytes.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<JoinAsked>() + self.by.address.as_str().len() + self.room.as_str().len()
+    }
+}
+
+impl Saying {
+    /// Approximate memory, bytes.
+    pub(crate) fn weight(&self) -> usize {
+        let names = self.by.address.as_str().len() + self.room.as_str().len();
+        size_of::<Saying>() + names + self.content.weight()
+    }
+}
+
 impl ChatroomAsked {
     /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
@@ -126,19 +127,12 @@ impl ChatroomAsked {
 impl ChatroomWord {
     /// What it costs in memory beside itself, bytes, roughly.
     pub(crate) fn weight(&self) -> usize {
-        let names =
-            |by: &By, room: &AccountAddress| by.address.as_str().len() + room.as_str().len();
         match self {
-            ChatroomWord::Join { room, by, .. } => names(by, room),
-            ChatroomWord::Joined { result: Ok(joined), .. } => joined.weight(),
-            ChatroomWord::Say(saying) => {
-                size_of::<Saying>() + names(&saying.by, &saying.room) + saying.content.weight()
-            }
             ChatroomWord::Said(messages) => messages.iter().map(|it| it.weight()).sum(),
             ChatroomWord::Outs { outs, .. } => outs.len() * (size_of::<Leaving>() + 64),
             ChatroomWord::Here { room, .. } => room.as_str().len(),
             ChatroomWord::List(asked) => size_of::<PageAsked>() + asked.room.as_str().len(),
-            ChatroomWord::News(_) | ChatroomWord::Joined { result: Err(_), .. } => 64,
+            ChatroomWord::News(_) => 64,
         }
     }
 }
