@@ -14,6 +14,7 @@ use broker::{Broker, Effects, Settings, routes};
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::Limits;
 use model::ports::access::AllowAll;
+use model::ports::lead::LeadProof;
 use model::ports::log::Restored;
 use model::session::{
     ConnectRequest, SessionDelivery, SessionRequest, SubscribeRequest, UnsubscribeRequest,
@@ -109,6 +110,7 @@ impl Shard {
             chat_domain: None,
             seed: 7,
             secrets: [7; 32],
+            lead_proof: LeadProof::default(),
         });
         let log = MemoryLog::new(LogOptions { now_s: now.unix_s(), ..LogOptions::default() });
         Shard { broker, fx: Effects::default(), log, now, conns: 0, longest: 0 }
