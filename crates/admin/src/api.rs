@@ -382,6 +382,7 @@ fn product_of(command: &Command) -> Option<&ProductKey> {
         | PushCommand::DropProduct(product)
         | PushCommand::Token { product, .. } => Some(product),
         PushCommand::PutProduct(product) => Some(&product.key),
+        PushCommand::Cancel { product, .. } => product.as_ref(),
         PushCommand::PushCounts(_) | PushCommand::Products => None,
     }
 }

@@ -210,6 +210,15 @@ impl BackupBody {
     }
 }
 
+/// Query of `DELETE /v1/pushes/{id}`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CancelQuery {
+    /// Cancel the push only if it is for devices of this product.
+    #[schemars(with = "Option<ProductName>")]
+    pub(crate) product: Option<String>,
+}
+
 /// Devices that are asked about.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

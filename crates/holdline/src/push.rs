@@ -1,15 +1,46 @@
-//! `holdline push`: a push to a device, some devices, a tag or a whole product.
+//! `holdline push`: a push to a device, some devices, a tag or a whole product; what became of one,
+//! and its cancel.
 
-use crate::client::Server;
+use crate::client::{Server, encoded, query};
 use crate::clients::text;
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::io::Read;
 use std::process::ExitCode;
 
+/// Action of `holdline push`.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    order: Option<Order>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Show the progress of a push to a tag or a product, or of a cancelled one
+    Status(Existing),
+    /// Cancel a push: recall it from all devices that have not acknowledged it
+    Cancel(Existing),
+}
+
+/// A push that was ordered.
+#[derive(Args)]
+struct Existing {
+    #[command(flatten)]
+    server: Server,
+    /// Id of the push
+    id: String,
+    /// Product of its devices; needed with a token that is bound to products
+    #[arg(long)]
+    product: Option<String>,
+}
+
 /// Push and its targets.
 #[derive(Args)]
-pub struct Arguments {
+struct Order {
     #[command(flatten)]
     server: Server,
     /// Product of the devices
@@ -63,7 +94,13 @@ struct Target {
 
 /// Pushes and prints what became of it, a line a device.
 pub fn push(arguments: Arguments) -> ExitCode {
-    match order(&arguments) {
+    let answer = match (&arguments.action, &arguments.order) {
+        (Some(Action::Status(push)), _) => push.call("GET"),
+        (Some(Action::Cancel(push)), _) => push.call("DELETE"),
+        (None, Some(arguments)) => order(arguments),
+        (None, None) => Err("give a push, or one of `status` and `cancel`".into()),
+    };
+    match answer {
         Ok(answer) => print(&answer),
         Err(why) => {
             note!("{why}");
@@ -72,7 +109,15 @@ pub fn push(arguments: Arguments) -> ExitCode {
     }
 }
 
-fn order(arguments: &Arguments) -> Result<Value, String> {
+impl Existing {
+    fn call(&self, method: &str) -> Result<Value, String> {
+        let path = format!("/v1/pushes/{}", encoded(&self.id));
+        let product = if method == "GET" { None } else { self.product.clone() };
+        self.server.call(method, &query(&path, &[("product", product)]), None)
+    }
+}
+
+fn order(arguments: &Order) -> Result<Value, String> {
     let mut body = arguments.body.clone();
     if body == "-" {
         body.clear();
@@ -110,7 +155,7 @@ fn print(answer: &Value) -> ExitCode {
                 rejected |= outcome["outcome"] == "rejected";
             }
         }
-        None => out!("{}", answer["counts"]),
+        None => out!("{} {}", text(&answer["state"]), answer["counts"]),
     }
     if rejected { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

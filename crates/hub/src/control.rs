@@ -85,6 +85,9 @@ impl Hub {
                     .map(|_| self.access.bearer_token(product.as_str(), device.as_str(), until));
                 PushAnswer::Token(token)
             }
+            PushCommand::Cancel { id, push, product } => {
+                return self.cancel(now, (reply, id), (push, product), fx);
+            }
             PushCommand::PushCounts(id) => PushAnswer::Counts(self.jobs.counts(id)),
             PushCommand::States { product, devices } => {
                 self.registry.states(now, &product, &devices)

@@ -36,7 +36,7 @@ mod upkeep;
 mod waits;
 
 pub use log::durable::{decode_event, encode_event, home_parts, owner_of_row, timeline_of};
-pub use orders::{OrderMessage, StoredOrder, order_home};
+pub use orders::{OrderMessage, StoredOrder, cancel_home, order_home};
 
 use crate::access::Access;
 use crate::log::LogCalls;

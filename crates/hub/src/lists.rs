@@ -7,6 +7,7 @@
 //! their queues may have filled meanwhile. A push that is for now or never is kept nowhere: the
 //! key alone is claimed.
 
+use crate::log::durable::order::{Ordered, PushToMany};
 use crate::log::durable::push::{made_s, message};
 use crate::log::pending::PendingCall;
 use crate::log::rejection;
@@ -113,7 +114,9 @@ impl Hub {
             PushTarget::Product => None,
         };
         let (push, at_s) = (Arc::new(push), now.unix_s());
-        let order = StoredOrder { push, tag, receipts, at_s, home: order_home, named };
+        let (id, home) = (push.id, order_home);
+        let what = Ordered::Push(PushToMany { push, tag, receipts });
+        let order = StoredOrder { id, at_s, home, named, what };
         self.jobs.take_order(now, reply, order, &mut self.log, fx);
     }
 
@@ -389,13 +392,18 @@ impl Hub {
             queue.is_some_and(|queue| queue.items().any(|item| item.id == id))
         };
         let all = kept == claim.taken.len() + claim.refused.len();
+        let is_cancelled = self.jobs.is_cancelled(id, Some(&claim.sending.push.product));
+        let was = match is_cancelled {
+            true => Outcome::Rejected(Rejection::Cancelled),
+            false => Outcome::Stored,
+        };
         let (as_now, busy) = (kept >= claim.taken.len(), Outcome::Rejected(Rejection::Busy));
         let taken = claim.taken.into_iter().map(|(device, _)| (device, busy, as_now));
         let refused = claim.refused.into_iter().map(|(device, why)| (device, why, all));
         let at_once = claim.at_once.into_iter().map(|device| (device, busy, true));
         let outcomes = taken.chain(refused).chain(at_once).map(|(device, else_is, was_kept)| {
             let stored = was_kept || waits(&device);
-            (device, if stored { Outcome::Stored } else { else_is })
+            (device, if stored { was } else { else_is })
         });
         answer(claim.reply, id, outcomes.collect(), fx);
     }

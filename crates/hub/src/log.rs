@@ -288,7 +288,7 @@ mod tests {
         let begin = |hub: &mut Hub, id| {
             let push = Push { id: MessageId(id), product: name.clone(), ..push() };
             let sending = Sending { push: Arc::new(push), receipts: false, counted: false };
-            hub.scans.begin(Errand::Push(sending), number, None, &hub.registry);
+            hub.scans.begin(Errand::Push(sending), Some(number), None, &hub.registry);
         };
         // The later one comes to the device first.
         begin(&mut hub, 2);

@@ -1,4 +1,5 @@
-//! Orders to tags and products: who owns one, how every shard gets it, and how it ends.
+//! Orders to many devices: who owns one, how every shard gets it, and how it ends. Pushes to a tag
+//! or a product are such orders, and so are cancels.
 //!
 //! ```text
 //!  owner                                   each other shard
@@ -18,6 +19,11 @@
 //! is made known, or changes its tags, while an order is open is through with that order first
 //! ([`Hub::go_ahead`]). An order is owned by the hash of its name, if it has one, so a repeated one
 //! comes to the same shard.
+//!
+//! A cancel is owned by the hash of its push. Once a shard has it on stable storage, the push's scan
+//! ends there, nothing puts that push into a queue any more, a start included, and a scan recalls
+//! it from the queues. It is answered when all shards are through. If none of them knows the push,
+//! nothing of the cancel remains.
 
 pub(crate) mod exchange;
 pub(crate) mod jobs;
@@ -25,16 +31,17 @@ pub(crate) mod scans;
 
 use crate::access::terms;
 use crate::log::cleanup::CleanupTask;
-use crate::log::durable::order::Named;
+use crate::log::durable::order::{Cancel, Named, Ordered};
 use crate::push::Sending;
+use crate::registry::item::Kept;
 use crate::session::Farewell;
 use crate::{Effects, Hub};
 use base::hash::HashKey;
 use base::slab::Key;
 use base::time::{Instant, Now};
-use jobs::{Settled, end_of};
-use model::id::{MessageId, ShardId};
-use model::ports::pushes::{PushOrder, PushTarget};
+use jobs::{Job, Settled, end_of};
+use model::id::{MessageId, ProductKey, ShardId};
+use model::ports::pushes::{PushCounts, PushOrder, PushTarget};
 use model::presence::PresenceVersion;
 use model::push::{Outcome, Priority, Rejection};
 use model::request::{HeartbeatWish, PushDelivery, Refusal};
@@ -62,10 +69,10 @@ pub enum OrderMessage {
     Take(Arc<StoredOrder>),
     /// It is on my stable storage; or it cannot be now.
     Taken(MessageId, bool),
-    /// My devices have it, or have it stored.
-    Over(MessageId),
-    /// All shards are through.
-    Close(MessageId),
+    /// My devices have it, or have it stored. Of a cancel: it is done, and whether I know its push.
+    Over(MessageId, bool),
+    /// All shards are through. Of a cancel: whether it is to be remembered.
+    Close(MessageId, bool),
 }
 
 /// The hash that chooses the shard to which an order for a tag or a product goes. `home` is the key
@@ -77,12 +84,28 @@ pub fn order_home(home: HashKey, order: &PushOrder) -> u64 {
     }
 }
 
+/// The hash that chooses the shard to which the cancel of a push goes, whatever it is a push to.
+pub fn cancel_home(home: HashKey, push: MessageId) -> u64 {
+    home.of(&[b"cancel", &push.0.to_be_bytes()])
+}
+
+/// The name of a cancel: a repeated one is the same.
+fn name_of_cancel(home: HashKey, cancel: &Cancel) -> Named {
+    let product = cancel.product.as_ref().map_or("", ProductKey::as_str);
+    let parts: [&[u8]; 3] = [b"cancels", &cancel.push.0.to_be_bytes(), product.as_bytes()];
+    Named { key: name_key(home, parts), content: 0 }
+}
+
+fn name_key(home: HashKey, parts: [&[u8]; 3]) -> u128 {
+    let first = home.of(&parts);
+    let second = HashKey::new(first, !first).of(&parts);
+    u128::from(first) << 64 | u128::from(second)
+}
+
 /// The name of an order and all that must be the same when it is repeated.
 pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Named> {
     let name = order.idempotency_key.as_deref()?;
     let parts: [&[u8]; 3] = [b"named", order.product.as_str().as_bytes(), name.as_bytes()];
-    let first = home.of(&parts);
-    let second = HashKey::new(first, !first).of(&parts);
     let tag = match &order.target {
         PushTarget::Tag(tag) => tag.as_str(),
         PushTarget::Devices(_) | PushTarget::Product => "",
@@ -91,7 +114,7 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
     let collapse = order.collapse.as_deref().unwrap_or("");
     let content: [&[u8]; 5] =
         [tag.as_bytes(), &live_s.to_le_bytes(), &flags, collapse.as_bytes(), &order.body];
-    Some(Named { key: u128::from(first) << 64 | u128::from(second), content: home.of(&content) })
+    Some(Named { key: name_key(home, parts), content: home.of(&content) })
 }
 
 impl Hub {
@@ -105,10 +128,10 @@ impl Hub {
     ) {
         match message {
             OrderMessage::Take(order) => {
-                let (id, product) = (order.push.id, &order.push.product);
+                let id = order.id;
                 let is_answered = self.jobs.at(id).is_some() || self.log.has_failed();
-                if !is_answered && self.registry.products.number(product).is_none() {
-                    return fx.peer_messages.push((from, OrderMessage::Over(id)));
+                if !is_answered && order.product().is_some_and(|of| !self.may_take(id, of)) {
+                    return fx.peer_messages.push((from, OrderMessage::Over(id, false)));
                 }
                 self.jobs.told_to_take(now, from, order, &mut self.log, fx);
             }
@@ -116,12 +139,43 @@ impl Hub {
                 self.jobs.taken(now, from, id, is_taken);
                 self.jobs.answer_order(id, fx);
             }
-            OrderMessage::Over(id) => match self.jobs.over(now, from, id) {
+            OrderMessage::Over(id, is_known) => match self.jobs.over(now, from, id, is_known) {
                 true => self.jobs.answer_order(id, fx),
-                false => fx.peer_messages.push((from, OrderMessage::Close(id))),
+                false => {
+                    let keeps = self.jobs.at(id).is_some();
+                    fx.peer_messages.push((from, OrderMessage::Close(id, keeps)));
+                }
             },
-            OrderMessage::Close(id) => self.close_order(id, fx),
+            OrderMessage::Close(id, keeps) => {
+                let is_cancel = self.jobs.at(id).is_some_and(|job| job.cancels.is_some());
+                match is_cancel && !keeps {
+                    true => self.jobs.drop_cancel(id, &mut self.log, fx),
+                    false => self.close_order(id, fx),
+                }
+            }
         }
+    }
+
+    /// The API cancels a push, and this is the cancel's owner.
+    pub(crate) fn cancel(
+        &mut self,
+        now: Now,
+        (reply, id): (u64, MessageId),
+        (push, product): (MessageId, Option<ProductKey>),
+        fx: &mut Effects,
+    ) {
+        let (at_s, home, cancel) = (now.unix_s(), self.settings.home, Cancel { push, product });
+        let named = Some(name_of_cancel(home, &cancel));
+        let (home, what) = (cancel_home(home, push), Ordered::Cancel(cancel));
+        let order = StoredOrder { id, at_s, home, named, what };
+        self.jobs.take_order(now, reply, order, &mut self.log, fx);
+    }
+
+    /// Whether an order of another shard has something to do here: its product is known, and its
+    /// push was not cancelled before it came.
+    fn may_take(&self, id: MessageId, product: &ProductKey) -> bool {
+        let is_known = self.registry.products.number(product).is_some();
+        is_known && !self.jobs.is_cancelled(id, Some(product))
     }
 
     /// Goes on with the orders that have something to do.
@@ -129,7 +183,10 @@ impl Hub {
         for _ in 0..LOOKS_MAX {
             let Some(id) = self.jobs.take_due(now.mono) else { break };
             if self.jobs.look_at(now, id, &mut self.log, fx) {
-                self.close_order(id, fx);
+                match self.jobs.is_in_vain(id) {
+                    true => self.jobs.drop_cancel(id, &mut self.log, fx),
+                    false => self.close_order(id, fx),
+                }
             }
         }
         self.jobs.forget(now, &mut self.log, fx);
@@ -145,7 +202,7 @@ impl Hub {
             let mut scan = self.scans.take()?;
             // In a drain the log is to come to rest: the next start goes on with it.
             let pauses = self.draining || !self.log.is_easy();
-            if scan.order().is_some() && pauses {
+            if scan.pauses() && pauses {
                 self.scans.put_last(scan);
                 return Some(now.after(PAUSE));
             }
@@ -171,7 +228,7 @@ impl Hub {
     pub(crate) fn configure(&mut self, product: u16) -> bool {
         let has_room = self.scans.has_room();
         if has_room {
-            self.scans.begin(Errand::Terms, product, None, &self.registry);
+            self.scans.begin(Errand::Terms, Some(product), None, &self.registry);
         }
         has_room
     }
@@ -180,7 +237,7 @@ impl Hub {
     pub(crate) fn drop_devices(&mut self, product: u16) {
         let ended = self.scans.end_product(product);
         ended.iter().for_each(|scan| self.walked(scan));
-        self.scans.begin(Errand::Drop, product, None, &self.registry);
+        self.scans.begin(Errand::Drop, Some(product), None, &self.registry);
     }
 
     /// The device is about to change what orders go by: those that would still come to it come now,
@@ -257,12 +314,48 @@ impl Hub {
     pub(crate) fn scan_order(&mut self, id: MessageId) {
         let Some(open) = self.jobs.at(id).and_then(|job| job.open.as_ref()) else { return };
         let order = open.order.clone();
-        let Some(number) = self.registry.products.number(&order.push.product) else {
+        let to_many = match &order.what {
+            Ordered::Push(to_many) => to_many,
+            Ordered::Cancel(cancel) => return self.scan_recall(id, cancel),
+        };
+        let product = &to_many.push.product;
+        let number = self.registry.products.number(product);
+        let is_cancelled = self.jobs.is_cancelled(id, Some(product));
+        let Some(number) = number.filter(|_| !is_cancelled) else {
             return self.jobs.walked(id);
         };
-        let (push, receipts) = (order.push.clone(), order.receipts);
+        let (push, receipts) = (to_many.push.clone(), to_many.receipts);
         let errand = Errand::Push(Sending { push, receipts, counted: true });
-        self.scans.begin(errand, number, order.tag.clone(), &self.registry);
+        self.scans.begin(errand, Some(number), to_many.tag.clone(), &self.registry);
+    }
+
+    /// A cancel is on stable storage: its push goes no further, and the scan that recalls it
+    /// begins, if it may wait somewhere.
+    fn scan_recall(&mut self, id: MessageId, cancel: &Cancel) {
+        let push = cancel.push;
+        self.jobs.cancel(push, id);
+        let product = match &cancel.product {
+            Some(product) => match self.registry.products.number(product) {
+                Some(number) => Some(number),
+                None => return self.jobs.walked(id),
+            },
+            None => None,
+        };
+        if let Some(job) = self.jobs.at(push) {
+            let PushCounts { pending, stored, running, .. } = job.counts;
+            if !self.jobs.knows(cancel) {
+                return self.jobs.walked(id);
+            }
+            if running && job.cancels.is_none() {
+                self.scans.end_order(push);
+                self.jobs.walked(push);
+            }
+            if pending + stored == 0 {
+                return self.jobs.walked(id);
+            }
+        }
+        let errand = Errand::Recall { push, cancel: id };
+        self.scans.begin(errand, product, None, &self.registry);
     }
 
     fn close_order(&mut self, id: MessageId, fx: &mut Effects) {
@@ -295,6 +388,7 @@ impl Hub {
                 }
                 self.visit_with(now, key, sending, fx);
             }
+            Errand::Recall { push, .. } => self.recall(now, key, *push, fx),
             Errand::Terms => self.tell_terms(key, fx),
             Errand::Drop => self.discard(now, key, fx),
         }
@@ -315,11 +409,33 @@ impl Hub {
         }
     }
 
+    /// Takes a push that was cancelled out of a device's queue.
+    fn recall(&mut self, now: Now, key: Key, push: MessageId, fx: &mut Effects) {
+        let Some(device) = self.registry.at_mut(key) else { return };
+        let product = device.product;
+        let item = device.queue_mut().and_then(|queue| queue.remove(push));
+        let Some(mut item) = item else { return };
+        let product = self.registry.products.of(product).key.clone();
+        let was_stored = matches!(item.kept(), Kept::At(_)).then_some(Outcome::Stored);
+        let new = || Job {
+            product: Some(product),
+            ..Job::new(now.unix_s(), None, PushCounts::default())
+        };
+        if !self.jobs.recall(push, item.watch().counted, new) {
+            item.set_counted();
+            self.jobs.matched(push, was_stored);
+        }
+        self.end(now, key, item, Outcome::Rejected(Rejection::Cancelled), fx);
+        self.pump(now, key, fx);
+        self.registry.release(now, key);
+    }
+
     fn walked(&mut self, scan: &DeviceScan) {
         match &scan.errand {
             Errand::Push(sending) => self.jobs.walked(sending.push.id),
+            Errand::Recall { cancel, .. } => self.jobs.walked(*cancel),
             Errand::Terms => {}
-            Errand::Drop => self.registry.products.free(scan.product),
+            Errand::Drop => scan.product.into_iter().for_each(|it| self.registry.products.free(it)),
         }
     }
 

@@ -332,6 +332,9 @@ impl Hub {
             return rejected(Rejection::UnknownDevice);
         };
         let (product, push) = (self.registry.products.of(device.product), &*sending.push);
+        if self.jobs.is_cancelled(push.id, Some(&product.key)) {
+            return rejected(Rejection::Cancelled);
+        }
         if device.blocked() {
             return rejected(Rejection::DeviceBlocked);
         }
@@ -456,6 +459,7 @@ fn counter(outcome: Outcome) -> PushCounter {
         Outcome::Expired => PushCounter::Expired,
         Outcome::Rejected(Rejection::Evicted) => PushCounter::Evicted,
         Outcome::Rejected(Rejection::Collapsed) => PushCounter::Collapsed,
+        Outcome::Rejected(Rejection::Cancelled) => PushCounter::Cancelled,
         Outcome::Rejected(_) => PushCounter::Rejected,
     }
 }

@@ -163,18 +163,18 @@ impl Registry {
         self.devices.tenant(slot)
     }
 
-    /// The slot of the next device of a product in `slots`, with its key; `None` at the end. One
-    /// that is free, or another product's, may be said when `visits`, which are counted down, have
+    /// The slot of the next device in `slots` that is wanted, with its key; `None` at the end. One
+    /// that is free, or of another device, may be said when `visits`, which are counted down, have
     /// come to an end.
-    pub fn next_of(
+    pub fn next_with(
         &self,
-        product: u16,
         slots: Range<u32>,
         visits: &mut usize,
+        wants: impl Fn(&Device) -> bool,
     ) -> Option<(u32, Option<Key>)> {
         for slot in slots {
             let tenant = self.devices.tenant(slot);
-            let tenant = tenant.filter(|(_, device)| device.product == product);
+            let tenant = tenant.filter(|(_, device)| wants(device));
             *visits -= 1;
             if tenant.is_some() || *visits == 0 {
                 return Some((slot, tenant.map(|(key, _)| key)));
@@ -465,12 +465,17 @@ mod tests {
         let keys = ids.map(|id| registry.find_or_insert(0, product, id).expect("room"));
         registry.remove(keys[1]);
         let mut visits = 10;
-        let next = |from, visits: &mut usize| registry.next_of(product, from..3, visits);
+        let next = |from, visits: &mut usize| {
+            registry.next_with(from..3, visits, |device| device.product == product)
+        };
         assert_eq!(next(0, &mut visits), Some((0, Some(keys[0]))));
         assert_eq!(next(1, &mut visits), Some((2, Some(keys[2]))));
         assert_eq!((next(3, &mut visits), visits), (None, 7));
         assert_eq!(
-            (next(1, &mut 1), registry.next_of(product + 1, 0..3, &mut 5)),
+            (
+                next(1, &mut 1),
+                registry.next_with(0..3, &mut 5, |device| device.product == product + 1)
+            ),
             (Some((1, None)), None)
         );
     }

@@ -153,17 +153,21 @@ impl Hub {
                     self.restoring.orders.left.insert(id);
                     return false;
                 };
-                let product = &order.push.product;
-                let is_dropped = self.restoring.dropped.contains(product);
-                if !self.is_product(product) && !is_dropped {
+                let is_left = |product: &ProductKey| {
+                    !self.is_product(product) && !self.restoring.dropped.contains(product)
+                };
+                if order.product().is_some_and(is_left) {
                     // It may be configured again the next time.
                     self.restoring.orders.left.insert(id);
                     return false;
                 }
                 let counts = PushCounts { running: true, ..PushCounts::default() };
-                let job = Job::new(order.at_s, order.named, counts);
-                let open = self.jobs.open_order(Arc::new(order), true);
-                self.jobs.insert(id, Job { open: Some(open), ..job });
+                if let Some(cancel) = order.cancel() {
+                    self.jobs.cancel(cancel.push, id);
+                }
+                let order = Arc::new(order);
+                let open = self.jobs.open_order(order.clone(), true);
+                self.jobs.insert(id, Job::of(&order, open, counts));
                 true
             }
             Kind::Counts(shard) => self.restore_counts(id, shard, key, value),
@@ -185,7 +189,12 @@ impl Hub {
         }
         if self.jobs.at(id).is_none() {
             let counts = PushCounts::default();
-            self.jobs.insert(id, Job::new(progress.at_s, progress.named, counts));
+            if let Some(push) = progress.cancels {
+                self.jobs.cancel(push, id);
+            }
+            let (product, cancels) = (progress.product, progress.cancels);
+            let job = Job::new(progress.at_s, progress.named, counts);
+            self.jobs.insert(id, Job { product, cancels, ..job });
         }
         let Some(job) = self.jobs.at_mut(id) else { return false };
         job.add(progress.ends);
@@ -308,20 +317,33 @@ impl Hub {
         let before = self.restoring.highest.filter(|(of, _)| *of == timeline).map(|(_, id)| id);
         let is_highest = before.is_none_or(|before| id > before);
         self.restoring.highest = Some((timeline, before.unwrap_or(id).max(id)));
+        let of = self.registry.at(key).map(|device| self.registry.products.of(device.product));
+        let of = of.map(|product| &product.key);
+        let cancelled = of.filter(|of| self.jobs.is_cancelled(id, Some(of))).cloned();
         let Some(device) = self.registry.at_mut(key) else { return false };
         let queue = &mut device.extra().queue;
         let mut item = Item::stub(id, seq, label);
         let is_known = !is_highest && queue.find(item.id).is_some();
         let ended = self.restoring.orders.through.get(&item.id);
         let has_ended = ended.is_some_and(|ended| ended.contains(&timeline));
+        let is_cancelled = cancelled.is_some();
+        if is_cancelled && !has_ended {
+            let counts = PushCounts::default();
+            let new = || Job { product: cancelled, ..Job::new(now.unix_s(), None, counts) };
+            self.jobs.recall(item.id, false, new);
+        }
         let is_counted = !is_known && !has_ended && self.jobs.at(item.id).is_some();
         if is_counted {
             self.jobs.matched(item.id, Some(Outcome::Stored));
         }
-        if item.expired(now.unix_s()) || is_known || has_ended {
+        if item.expired(now.unix_s()) || is_known || has_ended || is_cancelled {
             self.registry.release(now, key);
+            let outcome = match is_cancelled {
+                true => Outcome::Rejected(Rejection::Cancelled),
+                false => Outcome::Expired,
+            };
             return match is_counted {
-                true => self.has_ended(now, (key, timeline), (item.id, seq), Outcome::Expired),
+                true => self.has_ended(now, (key, timeline), (item.id, seq), outcome),
                 false => self.is_over(timeline, seq),
             };
         }

@@ -28,8 +28,8 @@ use std::sync::Arc;
 impl Weigh for OrderMessage {
     fn weight(&self) -> usize {
         let order = match self {
-            OrderMessage::Take(order) => order.push.body.len(),
-            OrderMessage::Taken(..) | OrderMessage::Over(_) | OrderMessage::Close(_) => 0,
+            OrderMessage::Take(order) => order.weight(),
+            OrderMessage::Taken(..) | OrderMessage::Over(..) | OrderMessage::Close(..) => 0,
         };
         size_of::<OrderMessage>() + order
     }

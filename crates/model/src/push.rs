@@ -101,6 +101,8 @@ pub enum Rejection {
     TooLarge,
     /// A queue between threads was full; try again.
     Busy,
+    /// The push was cancelled before the device had it.
+    Cancelled,
 }
 
 impl Rejection {
@@ -116,6 +118,7 @@ impl Rejection {
             Rejection::StoreFailed => "store_failed",
             Rejection::TooLarge => "too_large",
             Rejection::Busy => "busy",
+            Rejection::Cancelled => "cancelled",
         }
     }
 }

@@ -483,6 +483,6 @@ fn binds_anew(device: &DeviceId) -> bool {
 
 /// Panics when a push is not accounted for.
 pub fn check_counts(id: MessageId, c: &PushCounts) {
-    let sum = c.pending + c.delivered + c.stored + c.expired + c.rejected;
+    let sum = c.pending + c.delivered + c.stored + c.expired + c.rejected + c.cancelled;
     assert_eq!(c.matched, sum, "counts of {id:?}: {c:?}");
 }

@@ -1,6 +1,6 @@
 //! A push and its result.
 
-use crate::texts::{Decimal, OutcomeWord, RejectionWord};
+use crate::texts::{Decimal, OutcomeWord, PushStateWord, RejectionWord};
 use model::id::{DeviceId, MessageId};
 use model::push;
 use schemars::JsonSchema;
@@ -47,6 +47,10 @@ pub(crate) struct PushCounts {
     /// Id of the push, a decimal number of 64 bits as text.
     #[schemars(with = "Decimal")]
     id: String,
+    /// running: its devices are being visited. finished: all were visited. cancelled: what was not
+    /// delivered is recalled.
+    #[schemars(with = "PushStateWord")]
+    state: &'static str,
     counts: Counts,
 }
 
@@ -64,6 +68,8 @@ struct Counts {
     expired: u64,
     /// Rejected, or given up.
     rejected: u64,
+    /// Recalled by a cancel before delivery.
+    cancelled: u64,
     /// Whether the push is still being processed.
     running: bool,
 }
@@ -96,9 +102,12 @@ impl PushCounts {
             stored,
             expired,
             rejected,
+            cancelled,
             running,
+            state,
         } = *counts;
-        let counts = Counts { matched, pending, delivered, stored, expired, rejected, running };
-        PushCounts { id: id.0.to_string(), counts }
+        let counts =
+            Counts { matched, pending, delivered, stored, expired, rejected, cancelled, running };
+        PushCounts { id: id.0.to_string(), state: state.name(), counts }
     }
 }

@@ -262,6 +262,14 @@ fn general() -> Vec<Route> {
         get("/v1/pushes/{id}", pushes::counts).wants(&[Push, Read], Free).refuses(FINDS)
             .told("pushCounts", "Progress of a push",
                 "Its counts. The server remembers only the latest pushes."),
+        delete("/v1/pushes/{id}", pushes::cancel).wants(&[Push], Query).refuses(FINDS)
+            .told("cancelPush", "Cancel a push",
+                "Its counts: what was delivered before, and what was recalled.")
+            .more("Stops a push to a tag or a product, and recalls any push from the queues of all \
+                   devices that have not acknowledged it. The cancel is on stable storage before \
+                   the response; a repeated one gets the same response. A token with `products` \
+                   names one of them in `product`. Of a push to named devices, `counts` covers the \
+                   devices where it was still queued."),
     ]
 }
 

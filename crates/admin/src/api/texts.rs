@@ -11,7 +11,7 @@ use model::close::CloseReason;
 use model::link::Protocol;
 use model::ports::bans::BanSubject;
 use model::ports::control::top::TopKind;
-use model::ports::pushes::PushOrder;
+use model::ports::pushes::{PushOrder, PushState};
 use model::push::{Outcome, Rejection};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
@@ -167,6 +167,8 @@ forms! {
     CloseWord { "type": "string", "enum": close_words() }
     /// Word for the outcome of a push.
     OutcomeWord { "type": "string", "enum": OUTCOMES.map(Outcome::name) }
+    /// Word for the state of a push.
+    PushStateWord { "type": "string", "enum": PushState::ALL.map(PushState::name) }
     /// Word for the reason of a rejection.
     RejectionWord { "type": "string", "enum": REJECTIONS.map(Rejection::name) }
 }
@@ -176,7 +178,7 @@ const LOGS: [LogHealth; 3] = [LogHealth::Good, LogHealth::Full, LogHealth::Faile
 const OUTCOMES: [Outcome; 4] =
     [Outcome::Delivered, Outcome::Stored, Outcome::Expired, Outcome::Rejected(Rejection::Busy)];
 
-const REJECTIONS: [Rejection; 9] = [
+const REJECTIONS: [Rejection; 10] = [
     Rejection::UnknownDevice,
     Rejection::DeviceBlocked,
     Rejection::QueueFull,
@@ -186,6 +188,7 @@ const REJECTIONS: [Rejection; 9] = [
     Rejection::StoreFailed,
     Rejection::TooLarge,
     Rejection::Busy,
+    Rejection::Cancelled,
 ];
 
 fn close_words() -> Vec<&'static str> {

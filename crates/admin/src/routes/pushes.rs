@@ -1,13 +1,13 @@
 //! Pushes: order one, and ask how far it has come.
 
 use super::elsewhere::refuse_elsewhere;
-use super::{Part, part};
+use super::{Asked, Part, asked, part};
 use crate::answers::pushes::{self as answers, Pushed};
 use crate::api::{Api, Shared};
 use crate::describe::Body;
 use crate::fault::Fault;
 use crate::guard::Caller;
-use crate::orders::{self, PushBody};
+use crate::orders::{self, CancelQuery, PushBody};
 use crate::table::About;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -49,6 +49,24 @@ pub(crate) async fn push(
             let counts = come_through(&api, (id, counts), wait).await;
             Ok((about, Json(Pushed::Counts(answers::PushCounts::new(id, &counts)))))
         }
+        _ => Err(Fault::internal()),
+    }
+}
+
+/// `DELETE /v1/pushes/{id}`
+pub(crate) async fn cancel(
+    State(api): Api,
+    path: Part,
+    query: Asked<CancelQuery>,
+) -> Result<Json<answers::PushCounts>, Fault> {
+    let push = orders::push_id(&part(path)?)?;
+    let product = asked(query)?.product.as_deref().map(orders::product).transpose()?;
+    let id = api.control.next_id();
+    match api.ask(Command::Push(PushCommand::Cancel { id, push, product })).await? {
+        Answer::Push(PushAnswer::Counts(Some(counts))) => {
+            Ok(Json(answers::PushCounts::new(push, &counts)))
+        }
+        Answer::Push(PushAnswer::Counts(None)) => Err(Fault::unknown("push")),
         _ => Err(Fault::internal()),
     }
 }

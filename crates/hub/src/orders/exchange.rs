@@ -2,18 +2,19 @@
 //!
 //! Nothing here knows a device: what is done at each of them is the scan's.
 
-use super::jobs::{Job, Jobs, Other, Settled};
+use super::jobs::{Job, Jobs, Open, Other, Settled};
 use super::{OrderMessage, StoredOrder};
 use crate::Effects;
 use crate::log::LogCalls;
 use crate::log::cleanup::CleanupTask;
-use crate::log::durable::order::{self, Kind, Progress};
+use crate::log::durable::order::{self, Ends, Kind, Progress};
 use crate::log::pending::PendingCall;
 use base::time::{Instant, Now};
 use model::counters::PushCounter;
 use model::id::{MessageId, ShardId};
 use model::ports::log::{StoreError, Table, Write};
 use model::ports::pushes::{PushAnswer, PushCounts};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,23 +37,25 @@ impl Jobs {
         log: &mut LogCalls,
         fx: &mut Effects,
     ) {
-        let id = order.push.id;
+        let id = order.id;
         if let Some(named) = order.named
             && let Some((first, job)) = self.named(named)
         {
             if job.named != Some(named) {
                 return fx.answers.push((reply, PushAnswer::Conflict));
             }
-            let counts = job.counts;
+            let (counts, is_cancel) = (job.counts, job.cancels.is_some());
             return match self.at_mut(first).and_then(|job| job.open.as_mut()) {
-                Some(open) if open.is_being_taken() => open.replies.push(reply),
+                Some(open) if is_cancel || open.is_being_taken() => open.replies.push(reply),
+                _ if is_cancel => fx.answers.push((reply, PushAnswer::Done(true))),
                 _ => fx.answers.push((reply, pushed(first, counts))),
             };
         }
         if log.has_failed() {
             return fx.answers.push((reply, PushAnswer::StoreFailed));
         }
-        if self.at(id).is_some() || !self.has_room() {
+        let is_needed = order.cancel().is_some_and(|cancel| self.knows(cancel));
+        if self.at(id).is_some() || !(is_needed || self.has_room()) {
             return fx.answers.push((reply, PushAnswer::Busy));
         }
         self.keep_order(now, Arc::new(order), vec![reply], log, fx);
@@ -67,9 +70,10 @@ impl Jobs {
         log: &mut LogCalls,
         fx: &mut Effects,
     ) {
-        let id = order.push.id;
+        let id = order.id;
+        let over = OrderMessage::Over(id, self.knows_push_of(&order));
         let answer = match self.at(id).map(|job| job.open.as_ref()) {
-            Some(None) => OrderMessage::Over(id),
+            Some(None) => over,
             // It is answered when it is on stable storage.
             Some(Some(open)) if !open.is_kept => return,
             Some(Some(open)) => {
@@ -77,7 +81,7 @@ impl Jobs {
                 if open.over.is_none() {
                     return;
                 }
-                OrderMessage::Over(id)
+                over
             }
             None if log.has_failed() => OrderMessage::Taken(id, false),
             None => return self.keep_order(now, order, Vec::new(), log, fx),
@@ -98,11 +102,13 @@ impl Jobs {
         self.look(id, again);
     }
 
-    /// Another shard is through with an order. False: it is not open here any more.
-    pub fn over(&mut self, now: Now, from: ShardId, id: MessageId) -> bool {
+    /// Another shard is through with an order, and perhaps knows the push that it cancels. False:
+    /// it is not open here any more.
+    pub fn over(&mut self, now: Now, from: ShardId, id: MessageId, is_known: bool) -> bool {
         let Some(open) = self.at_mut(id).and_then(|job| job.open.as_mut()) else { return false };
         if let Some(other) = open.others.get_mut(&from.0) {
             *other = Other::Over;
+            open.is_known |= is_known;
         }
         self.look(id, now.mono);
         true
@@ -144,7 +150,9 @@ impl Jobs {
     /// Answers those who wait for an order, once every shard has spoken.
     pub fn answer_order(&mut self, id: MessageId, fx: &mut Effects) {
         let Some(job) = self.at_mut(id) else { return };
-        let Some(open) = job.open.as_mut().filter(|open| !open.is_being_taken()) else { return };
+        // A cancel is answered when it is over.
+        let may_answer = |open: &&mut Box<Open>| !open.is_being_taken() && job.cancels.is_none();
+        let Some(open) = job.open.as_mut().filter(may_answer) else { return };
         let counts = job.counts;
         fx.answers.extend(open.replies.drain(..).map(|reply| (reply, pushed(id, counts))));
     }
@@ -178,10 +186,13 @@ impl Jobs {
             let due = open.over.is_none_or(|due| due <= now.mono);
             if is_idle && due {
                 open.over = Some(again);
-                fx.peer_messages.push((owner, OrderMessage::Over(id)));
+                let order = open.order.clone();
+                let over = OrderMessage::Over(id, self.knows_push_of(&order));
+                fx.peer_messages.push((owner, over));
             }
             // One that is at work is looked at when that has been told.
-            if let Some(due) = open.over.filter(|_| is_idle) {
+            let over = self.at(id).and_then(|job| job.open.as_ref()).and_then(|open| open.over);
+            if let Some(due) = over.filter(|_| is_idle) {
                 self.look(id, due);
             }
             return false;
@@ -225,10 +236,11 @@ impl Jobs {
             return false;
         };
         open.is_closing = true;
+        let done = |reply| (reply, PushAnswer::Done(true));
+        fx.answers.extend(open.replies.drain(..).map(done));
         job.counts.running = false;
         job.asked += 1;
-        let (at_s, ends, named) = (job.at_s, job.told, job.named);
-        let progress = Progress { at_s, ends, named, through: Vec::new() };
+        let progress = job.progress(Vec::new());
         let (key, value) = (order::key(id, Kind::Counts(shard)), order::encode_progress(&progress));
         log.write(PendingCall::Close(id), Write::Put { table: Table::Orders, key, value }, fx);
         true
@@ -252,6 +264,8 @@ impl Jobs {
             return self.look(id, now.after(PAUSE));
         }
         let Some(open) = job.open.take() else { return };
+        let done = |reply| (reply, PushAnswer::Done(true));
+        fx.answers.extend(open.replies.into_iter().map(done));
         job.counts.running = false;
         let is_idle = job.settled.is_empty();
         self.closed(id);
@@ -262,10 +276,31 @@ impl Jobs {
         for key in [own].into_iter().chain(open.rows) {
             log.clean_later(CleanupTask::Unorder(key), fx);
         }
-        // One that is at work still is told when it says that it is over.
-        let through = open.others.iter().filter(|(_, other)| **other == Other::Over);
-        let close = |(&shard, _): (&u16, &Other)| (ShardId(shard), OrderMessage::Close(id));
-        fx.peer_messages.extend(through.map(close));
+        tell_close(id, &open.others, true, fx);
+    }
+
+    /// All shards are through with the cancel of a push that none of them knows: nothing remains.
+    pub fn drop_cancel(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) {
+        let Some(open) = self.remove(id).and_then(|job| job.open) else { return };
+        let done = |reply| (reply, PushAnswer::Done(false));
+        fx.answers.extend(open.replies.into_iter().map(done));
+        log.clean_later(CleanupTask::Unorder(order::key(id, Kind::Order)), fx);
+        tell_close(id, &open.others, false, fx);
+    }
+
+    /// Whether the order cancels a push that no shard knows, as far as this one has heard. A shard
+    /// that was given up may know it.
+    pub fn is_in_vain(&self, id: MessageId) -> bool {
+        let open = self.at(id).and_then(|job| job.open.as_ref());
+        let Some(open) = open.filter(|open| !open.is_closing) else { return false };
+        let is_given_up = open.others.values().any(|other| *other == Other::GivenUp);
+        let is_known = open.is_known || is_given_up;
+        open.order.cancel().is_some_and(|cancel| !is_known && !self.knows(cancel))
+    }
+
+    /// Whether this shard knows the push that an order cancels.
+    fn knows_push_of(&self, order: &StoredOrder) -> bool {
+        order.cancel().is_some_and(|cancel| self.knows(cancel))
     }
 
     /// Forgets orders that are over and old, or too many.
@@ -289,12 +324,11 @@ impl Jobs {
         log: &mut LogCalls,
         fx: &mut Effects,
     ) {
-        let (id, value) = (order.push.id, order::encode(&order));
+        let (id, value) = (order.id, order::encode(&order));
         let mut open = self.open_order(order.clone(), false);
         open.replies = replies;
         let counts = PushCounts { running: true, ..PushCounts::default() };
-        let job = Job { open: Some(open), ..Job::new(order.at_s, order.named, counts) };
-        self.insert(id, job);
+        self.insert(id, Job::of(&order, open, counts));
         self.forget(now, log, fx);
         let write = Write::Put { table: Table::Orders, key: order::key(id, Kind::Order), value };
         log.write(PendingCall::Take(id), write, fx);
@@ -356,16 +390,19 @@ impl Jobs {
         while let Some(job) = self.at_mut(id).filter(|job| !job.settled.is_empty()) {
             let count = job.settled.len().min(SETTLED_MAX);
             let settled: Vec<Settled> = job.settled.drain(..count).collect();
-            let mut ends = [0; 3];
+            let mut ends = Ends::default();
             settled.iter().filter_map(|ended| ended.end).for_each(|end| ends[end] += 1);
             job.told.iter_mut().zip(ends).for_each(|(told, more)| *told += more);
             job.asked += 1;
             let through = settled.iter().map(|ended| ended.timeline).collect();
-            let (kind, ends, named) = match &mut job.open {
-                Some(open) => (open.next_row(id, shard), ends, None),
-                None => (Kind::Counts(shard), job.told, job.named),
+            let (kind, progress) = match &mut job.open {
+                Some(open) => {
+                    let of_devices =
+                        Progress { at_s: job.at_s, ends, through, ..Default::default() };
+                    (open.next_row(id, shard), of_devices)
+                }
+                None => (Kind::Counts(shard), job.progress(through)),
             };
-            let progress = Progress { at_s: job.at_s, ends, named, through };
             let value = order::encode_progress(&progress);
             let write = Write::Put { table: Table::Orders, key: order::key(id, kind), value };
             let removed: Vec<_> =
@@ -376,6 +413,14 @@ impl Jobs {
             }
         }
     }
+}
+
+/// Tells the other shards that an order is closed; one that is at work still is told when it says
+/// that it is over.
+fn tell_close(id: MessageId, others: &BTreeMap<u16, Other>, keeps: bool, fx: &mut Effects) {
+    let through = others.iter().filter(|(_, other)| **other == Other::Over);
+    let close = |(&shard, _): (&u16, &Other)| (ShardId(shard), OrderMessage::Close(id, keeps));
+    fx.peer_messages.extend(through.map(close));
 }
 
 fn pushed(id: MessageId, counts: PushCounts) -> PushAnswer {

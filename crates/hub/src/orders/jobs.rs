@@ -1,18 +1,19 @@
-//! The orders to tags and products of one shard: how far each has come.
+//! The orders to many devices of one shard: how far each has come.
 //!
 //! A job is the sum of its devices' outcomes; each device is in one column at a time. While an
 //! order is open on any shard its rows say which devices are through with it; afterwards its counts
 //! alone are kept, until it is old or too many are newer. What ended is gathered for a moment
 //! ([`Settled`]), because one row tells of many. Pushes to lists have no job: their answers say it
-//! all, and receipts the rest.
+//! all, and receipts the rest; one that is cancelled has one from then on. The cancel of a push is
+//! an order of its own, which is remembered as long as the push is.
 
 use crate::Settings;
-use crate::log::durable::order::{Ends, Kind, Named, StoredOrder, key};
+use crate::log::durable::order::{Cancel, Ends, Kind, Named, Progress, StoredOrder, key};
 use base::hash;
 use base::time::Instant;
-use model::id::{MessageId, ShardId};
-use model::ports::pushes::PushCounts;
-use model::push::Outcome;
+use model::id::{MessageId, ProductKey, ShardId};
+use model::ports::pushes::{PushCounts, PushState};
+use model::push::{Outcome, Rejection};
 use model::timeline::{Seq, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,6 +65,8 @@ pub(crate) struct Open {
     pub is_resumed: bool,
     /// This shard is through, and its owner was told; it is told again then.
     pub over: Option<Instant>,
+    /// For the owner of a cancel: some other shard knows the push.
+    pub is_known: bool,
     /// All shards are through, and the log was asked to keep the counts.
     pub is_closing: bool,
     /// Its rows that say who is through with it, to be deleted.
@@ -97,6 +100,12 @@ pub(crate) struct Job {
     pub at_s: u32,
     /// Its name, at its owner.
     pub named: Option<Named>,
+    /// The product whose devices get it, if that is known.
+    pub product: Option<ProductKey>,
+    /// The push that it cancels.
+    pub cancels: Option<MessageId>,
+    /// A cancel made it known: it counts what was recalled.
+    pub is_recall: bool,
     /// Absent once it is over.
     pub open: Option<Box<Open>>,
     /// Ends that rows tell of.
@@ -110,19 +119,49 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// One that is over.
+    /// One without an order.
     pub fn new(at_s: u32, named: Option<Named>, counts: PushCounts) -> Job {
         let (open, told, settled) = (None, Ends::default(), Vec::new());
-        Job { counts, at_s, named, open, told, settled, asked: 0, foreign: Vec::new() }
+        Job {
+            counts,
+            at_s,
+            named,
+            product: None,
+            cancels: None,
+            is_recall: false,
+            open,
+            told,
+            settled,
+            asked: 0,
+            foreign: Vec::new(),
+        }
+    }
+
+    /// The job of an order.
+    pub fn of(order: &StoredOrder, open: Box<Open>, counts: PushCounts) -> Job {
+        Job {
+            product: order.product().cloned(),
+            cancels: order.cancel().map(|cancel| cancel.push),
+            open: Some(open),
+            ..Job::new(order.at_s, order.named, counts)
+        }
+    }
+
+    /// What a row of its counts says.
+    pub fn progress(&self, through: Vec<TimelineId>) -> Progress {
+        let (at_s, ends, named) = (self.at_s, self.told, self.named);
+        let (product, cancels) = (self.product.clone(), self.cancels);
+        Progress { at_s, ends, named, product, cancels, through }
     }
 
     /// Ends that a row tells of.
-    pub fn add(&mut self, [delivered, expired, rejected]: Ends) {
-        let counts = &mut self.counts;
+    pub fn add(&mut self, ends: Ends) {
+        let ([delivered, expired, rejected, cancelled], counts) = (ends, &mut self.counts);
         counts.delivered += delivered;
         counts.expired += expired;
         counts.rejected += rejected;
-        counts.matched += delivered + expired + rejected;
+        counts.cancelled += cancelled;
+        counts.matched += ends.iter().sum::<u64>();
     }
 }
 
@@ -137,6 +176,8 @@ pub(crate) struct Jobs {
     /// Half of how long a shard that has an order may be silent.
     pub(super) silence: Duration,
     jobs: BTreeMap<MessageId, Job>,
+    /// Pushes that were cancelled, each with its cancel.
+    cancelled: BTreeMap<MessageId, MessageId>,
     names: BTreeMap<u128, MessageId>,
     jobs_max: usize,
     /// Open ones.
@@ -158,6 +199,7 @@ impl Jobs {
             answer_max: Duration::ZERO,
             silence: Duration::ZERO,
             jobs: BTreeMap::new(),
+            cancelled: BTreeMap::new(),
             names: BTreeMap::new(),
             jobs_max: 1,
             open: BTreeSet::new(),
@@ -203,6 +245,7 @@ impl Jobs {
             others,
             is_resumed,
             over: None,
+            is_known: false,
             is_closing: false,
             rows: Vec::new(),
             next: 0,
@@ -217,8 +260,10 @@ impl Jobs {
 
     /// The oldest order that is over, if it has to go for its age or for want of room.
     pub fn forgettable(&self, taken_before_s: u32) -> Option<MessageId> {
-        let mut over = self.jobs.iter().filter(|(_, job)| job.open.is_none());
-        let (&id, job) = over.next()?;
+        // A cancel outlives its push.
+        let is_needed = |job: &Job| job.cancels.is_some_and(|push| self.jobs.contains_key(&push));
+        let over = |(_, job): &(&MessageId, &Job)| job.open.is_none() && !is_needed(job);
+        let (&id, job) = self.jobs.iter().find(over)?;
         let is_many = self.jobs.len() > self.jobs_max;
         let is_idle = job.settled.is_empty() && job.asked == 0;
         ((is_many || job.at_s < taken_before_s) && is_idle).then_some(id)
@@ -240,6 +285,9 @@ impl Jobs {
         let job = self.jobs.remove(&id)?;
         if let Some(named) = job.named.filter(|named| self.names.get(&named.key) == Some(&id)) {
             self.names.remove(&named.key);
+        }
+        if let Some(push) = job.cancels.filter(|push| self.cancelled.get(push) == Some(&id)) {
+            self.cancelled.remove(&push);
         }
         self.closed(id);
         self.due.remove(&id);
@@ -268,6 +316,32 @@ impl Jobs {
     /// The same, to change.
     pub fn at_mut(&mut self, id: MessageId) -> Option<&mut Job> {
         self.jobs.get_mut(&id)
+    }
+
+    /// A push is cancelled from now on.
+    pub fn cancel(&mut self, push: MessageId, by: MessageId) {
+        self.cancelled.insert(push, by);
+    }
+
+    /// Whether a push to devices of this product is cancelled.
+    pub fn is_cancelled(&self, push: MessageId, product: Option<&ProductKey>) -> bool {
+        let Some(by) = self.cancelled.get(&push) else { return false };
+        let open = self.jobs.get(by).and_then(|job| job.open.as_ref());
+        // One that is over was for the product of its push.
+        open.and_then(|open| open.order.cancel()).is_none_or(|cancel| cancel.is_for(product))
+    }
+
+    /// Whether the push of a cancel is known here.
+    pub fn knows(&self, cancel: &Cancel) -> bool {
+        let job = self.jobs.get(&cancel.push).filter(|job| job.cancels.is_none());
+        job.is_some_and(|job| cancel.is_for(job.product.as_ref()))
+    }
+
+    /// A push that is cancelled waited for a device, whatever it was ordered for: it has a job from
+    /// now on. Whether that counts the device already, if it is `counted` at all.
+    pub fn recall(&mut self, push: MessageId, counted: bool, new: impl FnOnce() -> Job) -> bool {
+        let job = self.jobs.entry(push).or_insert_with(|| Job { is_recall: true, ..new() });
+        counted && !job.is_recall
     }
 
     /// The orders that are open.
@@ -359,9 +433,15 @@ impl Jobs {
         }
     }
 
-    /// The counts of a job.
+    /// The counts of a push.
     pub fn counts(&self, id: MessageId) -> Option<PushCounts> {
-        self.jobs.get(&id).map(|job| job.counts)
+        let job = self.jobs.get(&id).filter(|job| job.cancels.is_none())?;
+        let state = match job.counts.running {
+            _ if self.is_cancelled(id, job.product.as_ref()) => PushState::Cancelled,
+            true => PushState::Running,
+            false => PushState::Finished,
+        };
+        Some(PushCounts { state, ..job.counts })
     }
 
     /// Ends that no row on stable storage tells of.
@@ -374,7 +454,7 @@ impl Jobs {
     pub fn audit(&self) {
         for (id, job) in &self.jobs {
             let c = job.counts;
-            let sum = c.pending + c.delivered + c.stored + c.expired + c.rejected;
+            let sum = c.pending + c.delivered + c.stored + c.expired + c.rejected + c.cancelled;
             assert_eq!(c.matched, sum, "columns of {id:?}: {c:?}");
             let has_look = job.settled.is_empty() || self.due.contains_key(id);
             assert!(has_look, "what ended is told");
@@ -389,6 +469,7 @@ pub(crate) fn end_of(outcome: Outcome) -> Option<usize> {
         Outcome::Delivered => Some(0),
         Outcome::Stored => None,
         Outcome::Expired => Some(1),
+        Outcome::Rejected(Rejection::Cancelled) => Some(3),
         Outcome::Rejected(_) => Some(2),
     }
 }
@@ -398,6 +479,7 @@ fn column(counts: &mut PushCounts, outcome: Outcome) -> &mut u64 {
         Outcome::Delivered => &mut counts.delivered,
         Outcome::Stored => &mut counts.stored,
         Outcome::Expired => &mut counts.expired,
+        Outcome::Rejected(Rejection::Cancelled) => &mut counts.cancelled,
         Outcome::Rejected(_) => &mut counts.rejected,
     }
 }

@@ -1,4 +1,4 @@
-//! Scans over many devices, a slice a turn: fan-outs, new terms, the end of a product.
+//! Scans over many devices, a slice a turn: fan-outs, recalls, new terms, the end of a product.
 //!
 //! A scan goes through slots in rising order and never back: all slots for a product, the members'
 //! slots for a tag. Records keep their slots, so a device that had its record when the scan began
@@ -7,6 +7,7 @@
 
 use crate::push::Sending;
 use crate::registry::Registry;
+use crate::registry::device::Device;
 use base::slab::Key;
 use model::id::{MessageId, Tag};
 use std::collections::{BTreeSet, VecDeque};
@@ -19,14 +20,21 @@ pub(crate) enum Errand {
     Terms,
     /// The product is gone.
     Drop,
+    /// A push is recalled.
+    Recall {
+        /// The push.
+        push: MessageId,
+        /// The order that cancels it.
+        cancel: MessageId,
+    },
 }
 
 /// A scan that goes on.
 pub(crate) struct DeviceScan {
     /// What is done.
     pub errand: Errand,
-    /// Number of the product whose devices are visited.
-    pub product: u16,
+    /// Number of the product whose devices are visited; those of all products when absent.
+    pub product: Option<u16>,
     tag: Option<Tag>,
     /// The next slot to look at.
     from: u32,
@@ -41,26 +49,33 @@ impl DeviceScan {
     /// The next step: the device to visit, if one lives in that slot; `None` at the end. `visits`
     /// counts down the slots that are looked at.
     pub fn step(&mut self, registry: &Registry, visits: &mut usize) -> Option<Option<Key>> {
-        let (slot, key) = match &self.tag {
-            Some(tag) => {
+        let (slot, key) = match (&self.tag, self.product) {
+            (Some(tag), Some(product)) => {
                 *visits -= 1;
-                let slot = registry.next_tagged(self.product, tag, self.from)?;
+                let slot = registry.next_tagged(product, tag, self.from)?;
                 if slot >= self.end {
                     return None;
                 }
                 (slot, registry.tenant(slot).map(|(key, _)| key))
             }
-            None => registry.next_of(self.product, self.from..self.end, visits)?,
+            _ => registry.next_with(self.from..self.end, visits, |device| self.wants(device))?,
         };
         self.from = slot + 1;
         let was_visited = self.visited.remove(&slot);
         Some(key.filter(|_| !was_visited))
     }
 
+    /// Whether there is something to do at a device.
+    fn wants(&self, device: &Device) -> bool {
+        let is_of = self.product.is_none_or(|product| device.product == product);
+        let Errand::Recall { push, .. } = self.errand else { return is_of };
+        is_of && device.queue().is_some_and(|queue| queue.items().any(|item| item.id == push))
+    }
+
     /// Whether it has still to come to a device.
     fn is_ahead(&self, registry: &Registry, key: Key) -> bool {
         let Some(device) = registry.at(key) else { return false };
-        device.product == self.product
+        self.product == Some(device.product)
             && (self.from..self.end).contains(&key.slot)
             && !self.visited.contains(&key.slot)
             && self.tag.as_ref().is_none_or(|tag| registry.carries(device, tag))
@@ -85,8 +100,13 @@ impl DeviceScan {
     pub fn order(&self) -> Option<MessageId> {
         match &self.errand {
             Errand::Push(sending) => Some(sending.push.id),
-            Errand::Terms | Errand::Drop => None,
+            Errand::Terms | Errand::Drop | Errand::Recall { .. } => None,
         }
+    }
+
+    /// Whether it pauses while much waits for the store.
+    pub fn pauses(&self) -> bool {
+        matches!(self.errand, Errand::Push(_) | Errand::Recall { .. })
     }
 }
 
@@ -105,7 +125,13 @@ impl Scans {
     }
 
     /// Begins one over the devices of a product that have a record by now.
-    pub fn begin(&mut self, errand: Errand, product: u16, tag: Option<Tag>, registry: &Registry) {
+    pub fn begin(
+        &mut self,
+        errand: Errand,
+        product: Option<u16>,
+        tag: Option<Tag>,
+        registry: &Registry,
+    ) {
         let end = registry.slots();
         let visited = BTreeSet::new();
         self.0.push_back(DeviceScan { errand, product, tag, from: 0, end, visited });
@@ -114,7 +140,7 @@ impl Scans {
     /// Takes out all that go over a product.
     pub fn end_product(&mut self, product: u16) -> Vec<DeviceScan> {
         let (ended, scans): (Vec<_>, Vec<_>) =
-            self.0.drain(..).partition(|scan| scan.product == product);
+            self.0.drain(..).partition(|scan| scan.product == Some(product));
         self.0 = scans.into();
         ended
     }
@@ -158,7 +184,7 @@ impl Scans {
         scan.pass_over(key);
         match &scan.errand {
             Errand::Push(sending) => Some(sending.clone()),
-            Errand::Terms | Errand::Drop => None,
+            Errand::Terms | Errand::Drop | Errand::Recall { .. } => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod access;
 mod bodies;
+mod cancels;
 mod claims;
 mod delivery;
 mod fanout;

@@ -19,7 +19,7 @@ fn key() -> ProductKey {
 }
 
 /// Devices with the tag `t`, all of them away.
-fn away(world: &mut HubHarness, names: std::ops::Range<u32>) {
+pub fn away(world: &mut HubHarness, names: std::ops::Range<u32>) {
     for n in names {
         let mut bind = HubHarness::bind(&format!("d{n}"));
         bind.tags = Some(vec![tag("t")]);
@@ -30,13 +30,13 @@ fn away(world: &mut HubHarness, names: std::ops::Range<u32>) {
 }
 
 /// How often the devices have it waiting, in all.
-fn waiting(world: &mut HubHarness, names: std::ops::Range<u32>) -> Vec<u32> {
+pub fn waiting(world: &mut HubHarness, names: std::ops::Range<u32>) -> Vec<u32> {
     let waiting = |n: u32| world.state(&format!("d{n}")).map_or(0, |state| state.waiting);
     names.map(waiting).collect()
 }
 
 /// Lets everything come to rest.
-fn rest(world: &mut HubHarness) {
+pub fn rest(world: &mut HubHarness) {
     for _ in 0..4 {
         world.turn();
         world.settle();
@@ -299,16 +299,16 @@ fn an_order_that_is_not_kept_is_not_carried_out() {
 }
 
 /// Two shards, each with its log.
-struct Pair {
-    worlds: [HubHarness; 2],
+pub struct Pair {
+    pub worlds: [HubHarness; 2],
     /// Messages are lost while this is set.
     loses: bool,
     /// While this is there, one of three is.
-    weather: Option<Prng>,
+    pub weather: Option<Prng>,
 }
 
 impl Pair {
-    fn new() -> Pair {
+    pub fn new() -> Pair {
         let worlds = [0, 1].map(|shard| {
             let settings = Settings { shard: ShardId(shard), shards: 2, ..settings() };
             HubHarness::with(product(), settings)
@@ -318,13 +318,13 @@ impl Pair {
 
     /// The same with devices that have the tag `t` and are away: 5 on the first shard, 7 on the
     /// other.
-    fn with_away() -> Pair {
+    pub fn with_away() -> Pair {
         let mut pair = Pair::new();
         (0..2).for_each(|shard| away(&mut pair.worlds[shard], Pair::devices_of(shard)));
         pair
     }
 
-    fn devices_of(shard: usize) -> std::ops::Range<u32> {
+    pub fn devices_of(shard: usize) -> std::ops::Range<u32> {
         if shard == 0 { 0..5 } else { 5..12 }
     }
 
@@ -332,6 +332,15 @@ impl Pair {
     fn each_has_one(&mut self, shard: usize) {
         let waiting = waiting(&mut self.worlds[shard], Pair::devices_of(shard));
         assert!(waiting.iter().all(|&count| count == 1), "{waiting:?}");
+    }
+
+    /// Each has a turn, and what it says gets through.
+    pub fn step(&mut self) {
+        for from in 0..2 {
+            self.worlds[from].hub.turn(self.worlds[from].now, &mut self.worlds[from].fx);
+            self.worlds[from].store();
+            self.post(from);
+        }
     }
 
     /// Everything that is to be said is said.
@@ -357,7 +366,7 @@ impl Pair {
         }
     }
 
-    fn rest(&mut self) {
+    pub fn rest(&mut self) {
         for _ in 0..4 {
             self.talk();
             self.worlds.iter_mut().for_each(|world| world.pass_ms(300));
@@ -365,12 +374,12 @@ impl Pair {
         self.talk();
     }
 
-    fn pass_s(&mut self, s: u64) {
+    pub fn pass_s(&mut self, s: u64) {
         self.worlds.iter_mut().for_each(|world| world.pass_ms(s * 1_000));
         self.rest();
     }
 
-    fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.worlds.iter_mut().for_each(HubHarness::restart);
     }
 
@@ -381,7 +390,7 @@ impl Pair {
 }
 
 /// The shard that owns the order with this id.
-fn owner(push: MessageId) -> usize {
+pub fn owner(push: MessageId) -> usize {
     let order = crate::harness::order(push, PushTarget::Product);
     usize::from(base::hash::home(hub::order_home(settings().home, &order), 2))
 }
@@ -433,7 +442,8 @@ fn an_order_that_is_over_elsewhere_is_not_walked_again_after_a_kill() {
     let (owner, other) = (owner(push), 1 - owner(push));
     let order = crate::harness::order(push, PushTarget::Product);
     pair.worlds[owner].tell(PushCommand::Push(order));
-    while !matches!(pair.worlds[owner].fx.peer_messages.last(), Some((_, OrderMessage::Close(_)))) {
+    while !matches!(pair.worlds[owner].fx.peer_messages.last(), Some((_, OrderMessage::Close(..))))
+    {
         pair.post(owner);
         pair.worlds[other].turn();
         pair.post(other);
@@ -443,7 +453,7 @@ fn an_order_that_is_over_elsewhere_is_not_walked_again_after_a_kill() {
     pair.restart();
     // The owner's word comes again, before the other one has walked on.
     let world = &mut pair.worlds[other];
-    let close = OrderMessage::Close(push);
+    let close = OrderMessage::Close(push, true);
     world.hub.peer_message(world.now, ShardId(owner as u16), close, &mut world.fx);
     world.store();
     world.hub.audit();

@@ -35,6 +35,8 @@ struct Play {
     over: BTreeSet<(DeviceId, MessageId)>,
     /// The id and the end of the pushes of orders whose answers are open.
     ends: BTreeMap<u64, (MessageId, u32)>,
+    /// Pushes that may be cancelled.
+    cancelled: BTreeSet<MessageId>,
     conflicts: u32,
     restarts: u32,
     survived: u32,
@@ -56,6 +58,7 @@ impl Play {
             stored: BTreeMap::new(),
             over: BTreeSet::new(),
             ends: BTreeMap::new(),
+            cancelled: BTreeSet::new(),
             conflicts: 0,
             restarts: 0,
             survived: 0,
@@ -90,6 +93,7 @@ impl Play {
                 let product = ProductKey::parse("p").expect("a name");
                 self.world.tell(PushCommand::Block { product, device, blocked });
             }
+            15 if self.rng.one_in(2) => self.cancel(),
             15 => self.order_with_key(),
             16 if self.rng.one_in(12) => self.restart(),
             _ => {
@@ -119,6 +123,18 @@ impl Play {
             let device = bound.device;
             self.seats.insert(name, Seat { conn, device, bound: *bound });
         }
+    }
+
+    /// Cancels some push of any kind, or one that nobody knows.
+    fn cancel(&mut self) {
+        let stored = self.stored.keys().map(|(_, push)| *push);
+        let many = self.fan_outs.iter().rev().take(2).copied();
+        let known: Vec<_> = many.chain(stored).collect();
+        let at = self.rng.below(known.len() as u64 + 1) as usize;
+        let push = known.get(at).copied().unwrap_or(MessageId(1 << 61));
+        let id = MessageId(1 << 62 | self.world.message_id().0);
+        self.world.tell(PushCommand::Cancel { id, push, product: None });
+        self.cancelled.insert(push);
     }
 
     fn seat(&mut self) -> Option<Seat> {
@@ -194,7 +210,8 @@ impl Play {
         let now_s = self.world.now.unix_s();
         let stored = std::mem::take(&mut self.stored);
         let mut expected = BTreeMap::<_, u32>::new();
-        for ((device, _), _) in stored.into_iter().filter(|(_, end)| *end > now_s) {
+        let stored = stored.into_iter().filter(|((_, push), _)| !self.cancelled.contains(push));
+        for ((device, _), _) in stored.filter(|(_, end)| *end > now_s) {
             *expected.entry(device).or_default() += 1;
         }
         for (device, count) in expected {
@@ -293,7 +310,7 @@ impl Play {
         let fan_outs = self.fan_outs.clone();
         for push in fan_outs {
             let c = self.world.counts(push);
-            let sum = c.pending + c.delivered + c.stored + c.expired + c.rejected;
+            let sum = c.pending + c.delivered + c.stored + c.expired + c.rejected + c.cancelled;
             assert_eq!(c.matched, sum, "{push:?}: {c:?}");
         }
     }
@@ -353,6 +370,7 @@ fn whatever_happens_the_invariants_hold() {
         PushCounter::Expired,
         PushCounter::Evicted,
         PushCounter::Collapsed,
+        PushCounter::Cancelled,
         PushCounter::Rejected,
         PushCounter::Resent,
         PushCounter::BindsRefused,

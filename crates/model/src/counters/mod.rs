@@ -138,6 +138,7 @@ counters! {
         Collapsed "pushes_collapsed_total"
             "Pushes replaced by newer ones with the same collapse key.";
         Rejected "pushes_rejected_total" "Pushes rejected.";
+        Cancelled "pushes_cancelled_total" "Pushes recalled by a cancel before delivery.";
         Reports "reports_total" "Reports accepted.";
         ReportsRefused "reports_refused_total" "Reports refused: over quota, or no space.";
         OrdersOverdue "orders_overdue_total" "Bulk orders repeated to a silent shard.";

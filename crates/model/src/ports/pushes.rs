@@ -17,6 +17,17 @@ pub enum PushCommand {
     Push(PushOrder),
     /// How far a push has come. Answer: `Counts`.
     PushCounts(MessageId),
+    /// Cancel a push: what was not delivered is recalled, on every shard. Answer of the shard that
+    /// takes the order: `Done` (whether the push was known), once every shard has done it; of the
+    /// whole: `Counts`.
+    Cancel {
+        /// The id of this order. Made by whoever takes the order in.
+        id: MessageId,
+        /// The push.
+        push: MessageId,
+        /// Only if the push is for devices of this product.
+        product: Option<ProductKey>,
+    },
     /// The state of these devices. Answer: `Devices`, those known.
     States {
         /// Product that the device belongs to.
@@ -177,7 +188,7 @@ pub enum PushAnswer {
     Conflict,
 }
 
-/// Progress of a push. `matched` is the sum of the others once the fan-out is done.
+/// Progress of a push. `matched` is the sum of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PushCounts {
     /// Devices it was for.
@@ -192,8 +203,38 @@ pub struct PushCounts {
     pub expired: u64,
     /// Pushes that were refused, or given up.
     pub rejected: u64,
+    /// Recalled by a cancel before it was delivered.
+    pub cancelled: u64,
     /// Whether some shard is still walking its devices, or has yet to begin.
     pub running: bool,
+    /// What goes on with it.
+    pub state: PushState,
+}
+
+/// What goes on with a push. Of several shards' states the last one here holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, PartialOrd, Ord)]
+pub enum PushState {
+    /// All its devices were visited.
+    #[default]
+    Finished,
+    /// Its devices are being visited.
+    Running,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl PushState {
+    /// All of them.
+    pub const ALL: [PushState; 3] = [PushState::Finished, PushState::Running, PushState::Cancelled];
+
+    /// The word in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PushState::Finished => "finished",
+            PushState::Running => "running",
+            PushState::Cancelled => "cancelled",
+        }
+    }
 }
 
 impl PushCounts {
@@ -205,7 +246,9 @@ impl PushCounts {
         self.stored += other.stored;
         self.expired += other.expired;
         self.rejected += other.rejected;
+        self.cancelled += other.cancelled;
         self.running |= other.running;
+        self.state = self.state.max(other.state);
     }
 }
 
@@ -255,7 +298,9 @@ mod tests {
             stored: 4 * n,
             expired: 5 * n,
             rejected: 6 * n,
+            cancelled: 7 * n,
             running,
+            state: if running { PushState::Running } else { PushState::Finished },
         };
         let mut sum = of(1, false);
         sum.add(&of(100, false));

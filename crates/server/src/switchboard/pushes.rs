@@ -7,8 +7,8 @@
 use super::{Switchboard, merge as merge_answers};
 use crate::shard_logic::outside::Outside;
 use base::hash;
-use hub::order_home;
-use model::id::{DeviceId, ProductKey, ShardId};
+use hub::{cancel_home, order_home};
+use model::id::{DeviceId, MessageId, ProductKey, ShardId};
 use model::ports::control::{Answer, Command, Reply};
 use model::ports::pushes::{
     DeviceState, PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget,
@@ -45,6 +45,7 @@ impl<O: Outside + Send> Switchboard<O> {
             PushCommand::Products | PushCommand::Token { .. } => {
                 self.gather(vec![(ShardId(0), command.into())], reply);
             }
+            PushCommand::Cancel { push, .. } => self.cancel(command, push, reply),
             PushCommand::PushCounts(_)
             | PushCommand::Configure { .. }
             | PushCommand::PutProduct(_)
@@ -98,6 +99,20 @@ impl<O: Outside + Send> Switchboard<O> {
         };
         let command = PushCommand::Push(order).into();
         self.gather(vec![(ShardId(owner), command)], Box::new(taken));
+    }
+
+    /// The cancel's owner takes it, for all; then all are asked how far the push has come.
+    fn cancel(&self, command: PushCommand, push: MessageId, reply: Reply) {
+        let owner = hash::home(cancel_home(self.hash_key, push), self.shards());
+        let this = self.clone();
+        let told = move |answer: Answer| match answer {
+            Answer::Push(PushAnswer::Done(true)) => {
+                this.ask_pushes(PushCommand::PushCounts(push), reply);
+            }
+            Answer::Push(PushAnswer::Done(false)) => reply(PushAnswer::Counts(None).into()),
+            answer => reply(answer),
+        };
+        self.gather(vec![(ShardId(owner), command.into())], Box::new(told));
     }
 
     /// One shard is asked first, and the others under the id it answers: so an order that was cut

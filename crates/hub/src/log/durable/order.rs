@@ -1,4 +1,5 @@
-//! An order to a tag or a product as rows: what was ordered, how far it has come.
+//! An order to many devices as rows: what was ordered, how far it has come. The cancel of a push is
+//! such an order, too.
 //!
 //! ```text
 //!  key:  0xffff, id (8, big endian) 0              the order, until it is over on every shard
@@ -24,6 +25,12 @@ const COLLAPSE: u8 = 4;
 const TAG: u8 = 8;
 const RECEIPTS: u8 = 16;
 const NAMED: u8 = 32;
+const CANCEL: u8 = 64;
+
+/// Flags of counts, beside `NAMED`.
+const PRODUCT: u8 = 1;
+const CANCELS: u8 = 2;
+const CANCELLED: u8 = 4;
 
 /// The application's own name for an order, and what it stands for, as hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,22 +41,80 @@ pub(crate) struct Named {
     pub content: u64,
 }
 
-/// An order to a tag or a product.
+/// An order to many devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredOrder {
-    pub(crate) push: Arc<Push>,
-    /// Those with this tag, or all of the product.
-    pub(crate) tag: Option<Tag>,
-    pub(crate) receipts: bool,
+    pub(crate) id: MessageId,
     /// Unix second at which it was taken.
     pub(crate) at_s: u32,
     /// The hash that chooses the shard that owns it.
     pub(crate) home: u64,
     pub(crate) named: Option<Named>,
+    pub(crate) what: Ordered,
 }
 
-/// Ends that were counted: delivered, expired, rejected.
-pub(crate) type Ends = [u64; 3];
+/// What is done at the devices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Ordered {
+    /// A push is sent to them.
+    Push(PushToMany),
+    /// A push is recalled where it waits.
+    Cancel(Cancel),
+}
+
+/// A push to a tag or a product.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PushToMany {
+    pub push: Arc<Push>,
+    /// Those with this tag, or all of the product.
+    pub tag: Option<Tag>,
+    pub receipts: bool,
+}
+
+/// The cancel of a push.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Cancel {
+    /// The push.
+    pub push: MessageId,
+    /// Only if it is for devices of this product.
+    pub product: Option<ProductKey>,
+}
+
+impl Cancel {
+    /// Whether it is meant for a push to devices of this product.
+    pub fn is_for(&self, product: Option<&ProductKey>) -> bool {
+        self.product.is_none() || self.product.as_ref() == product
+    }
+}
+
+impl StoredOrder {
+    /// The product whose devices get its push.
+    pub(crate) fn product(&self) -> Option<&ProductKey> {
+        match &self.what {
+            Ordered::Push(to_many) => Some(&to_many.push.product),
+            Ordered::Cancel(_) => None,
+        }
+    }
+
+    /// What it cancels.
+    pub(crate) fn cancel(&self) -> Option<&Cancel> {
+        match &self.what {
+            Ordered::Push(_) => None,
+            Ordered::Cancel(cancel) => Some(cancel),
+        }
+    }
+
+    /// Approximate memory, bytes.
+    pub(crate) fn weight(&self) -> usize {
+        match &self.what {
+            Ordered::Push(to_many) => to_many.push.body.len(),
+            Ordered::Cancel(_) => 0,
+        }
+    }
+}
+
+/// Ends that were counted: delivered, expired, rejected, cancelled.
+pub(crate) type Ends = [u64; 4];
 
 /// What a row of counts says, or a row of devices.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -57,6 +122,10 @@ pub(crate) struct Progress {
     pub at_s: u32,
     pub ends: Ends,
     pub named: Option<Named>,
+    /// The product whose devices get it.
+    pub product: Option<ProductKey>,
+    /// The push that the order cancels.
+    pub cancels: Option<MessageId>,
     /// Timelines of devices.
     pub through: Vec<TimelineId>,
 }
@@ -105,16 +174,23 @@ pub(crate) fn kind(key: &[u8]) -> Option<(MessageId, Kind)> {
 
 /// The value of an order's row.
 pub(crate) fn encode(order: &StoredOrder) -> Box<[u8]> {
-    let push = &order.push;
+    match &order.what {
+        Ordered::Push(to_many) => encode_push(order, to_many),
+        Ordered::Cancel(cancel) => encode_cancel(order, cancel),
+    }
+}
+
+fn encode_push(order: &StoredOrder, to_many: &PushToMany) -> Box<[u8]> {
+    let push = &to_many.push;
     let flags = [
         (push.priority == Priority::High, HIGH),
         (push.silent, SILENT),
         (push.collapse.is_some(), COLLAPSE),
-        (order.tag.is_some(), TAG),
-        (order.receipts, RECEIPTS),
+        (to_many.tag.is_some(), TAG),
+        (to_many.receipts, RECEIPTS),
         (order.named.is_some(), NAMED),
     ];
-    let mut out = vec![VERSION, flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum()];
+    let mut out = vec![VERSION, bits(&flags)];
     out.extend_from_slice(&push.expire_at.to_le_bytes());
     out.extend_from_slice(&order.at_s.to_le_bytes());
     out.extend_from_slice(&push.app_id.to_le_bytes());
@@ -123,7 +199,7 @@ pub(crate) fn encode(order: &StoredOrder) -> Box<[u8]> {
     if let Some(key) = &push.collapse {
         text(key, &mut out);
     }
-    if let Some(tag) = &order.tag {
+    if let Some(tag) = &to_many.tag {
         text(tag.as_str(), &mut out);
     }
     put_named(order.named, &mut out);
@@ -131,11 +207,25 @@ pub(crate) fn encode(order: &StoredOrder) -> Box<[u8]> {
     out.into()
 }
 
+fn encode_cancel(order: &StoredOrder, cancel: &Cancel) -> Box<[u8]> {
+    let named = if order.named.is_some() { NAMED } else { 0 };
+    let mut out = vec![VERSION, CANCEL | named];
+    out.extend_from_slice(&order.at_s.to_le_bytes());
+    out.extend_from_slice(&order.home.to_le_bytes());
+    out.extend_from_slice(&cancel.push.0.to_le_bytes());
+    text(cancel.product.as_ref().map_or("", ProductKey::as_str), &mut out);
+    put_named(order.named, &mut out);
+    out.into()
+}
+
 /// What the value of an order's row says.
 pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
     let mut from = ByteReader::of(VERSION, value)?;
-    let flags = from.flags(HIGH | SILENT | COLLAPSE | TAG | RECEIPTS | NAMED)?;
+    let flags = from.flags(HIGH | SILENT | COLLAPSE | TAG | RECEIPTS | NAMED | CANCEL)?;
     let has = |flag: u8| flags & flag != 0;
+    if has(CANCEL) {
+        return decode_cancel(id, flags, from);
+    }
     let (expire_at, at_s, app_id, home) = (from.u32()?, from.u32()?, from.u32()?, from.u64()?);
     let product: ProductKey = bytes::product(&mut from)?;
     let collapse = if has(COLLAPSE) { Some(from.short_text()?.into()) } else { None };
@@ -145,15 +235,44 @@ pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
     let (silent, receipts) = (has(SILENT), has(RECEIPTS));
     let body = from.rest().into();
     let push = Arc::new(Push { id, product, app_id, body, collapse, expire_at, priority, silent });
-    Some(StoredOrder { push, tag, receipts, at_s, home, named })
+    let what = Ordered::Push(PushToMany { push, tag, receipts });
+    Some(StoredOrder { id, at_s, home, named, what })
+}
+
+fn decode_cancel(id: MessageId, flags: u8, mut from: ByteReader<'_>) -> Option<StoredOrder> {
+    let (at_s, home, push) = (from.u32()?, from.u64()?, MessageId(from.u64()?));
+    let product = match from.short_text()? {
+        "" => None,
+        name => Some(ProductKey::parse(name).ok()?),
+    };
+    let named = if flags & NAMED != 0 { Some(take_named(&mut from)?) } else { None };
+    let what = Ordered::Cancel(Cancel { push, product });
+    (flags & !NAMED == CANCEL).then_some(())?;
+    from.ends(StoredOrder { id, at_s, home, named, what })
 }
 
 /// The value of a row of counts, or of devices.
 pub(crate) fn encode_progress(progress: &Progress) -> Box<[u8]> {
-    let mut out = vec![VERSION, if progress.named.is_some() { NAMED } else { 0 }];
+    let [ends @ .., cancelled] = progress.ends;
+    let flags = [
+        (progress.named.is_some(), NAMED),
+        (progress.product.is_some(), PRODUCT),
+        (progress.cancels.is_some(), CANCELS),
+        (cancelled > 0, CANCELLED),
+    ];
+    let mut out = vec![VERSION, bits(&flags)];
     out.extend_from_slice(&progress.at_s.to_le_bytes());
-    progress.ends.iter().for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
+    ends.iter().for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
     put_named(progress.named, &mut out);
+    if let Some(product) = &progress.product {
+        text(product.as_str(), &mut out);
+    }
+    if let Some(push) = progress.cancels {
+        out.extend_from_slice(&push.0.to_le_bytes());
+    }
+    if cancelled > 0 {
+        out.extend_from_slice(&cancelled.to_le_bytes());
+    }
     progress.through.iter().for_each(|timeline| out.extend_from_slice(&timeline.to_bytes()));
     out.into()
 }
@@ -161,12 +280,24 @@ pub(crate) fn encode_progress(progress: &Progress) -> Box<[u8]> {
 /// What such a value says.
 pub(crate) fn decode_progress(value: &[u8]) -> Option<Progress> {
     let mut from = ByteReader::of(VERSION, value)?;
-    let flags = from.flags(NAMED)?;
-    let (at_s, ends) = (from.u32()?, [from.u64()?, from.u64()?, from.u64()?]);
-    let named = if flags & NAMED != 0 { Some(take_named(&mut from)?) } else { None };
+    let flags = from.flags(NAMED | PRODUCT | CANCELS | CANCELLED)?;
+    let has = |flag: u8| flags & flag != 0;
+    let (at_s, mut ends) = (from.u32()?, [from.u64()?, from.u64()?, from.u64()?, 0]);
+    let named = if has(NAMED) { Some(take_named(&mut from)?) } else { None };
+    let product = if has(PRODUCT) { Some(bytes::product(&mut from)?) } else { None };
+    let cancels = if has(CANCELS) { Some(MessageId(from.u64()?)) } else { None };
+    if has(CANCELLED) {
+        ends[3] = from.u64()?;
+    }
     let (all, left) = from.rest().as_chunks::<16>();
     let through = all.iter().map(|bytes| TimelineId::from_bytes(*bytes)).collect::<Option<_>>()?;
-    left.is_empty().then_some(Progress { at_s, ends, named, through })
+    let progress = Progress { at_s, ends, named, product, cancels, through };
+    left.is_empty().then_some(progress)
+}
+
+/// The bits of the flags that are set.
+fn bits(flags: &[(bool, u8)]) -> u8 {
+    flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum()
 }
 
 fn put_named(named: Option<Named>, out: &mut Vec<u8>) {
@@ -199,29 +330,30 @@ mod tests {
             priority: Priority::High,
             silent: true,
         };
+        let (tag, receipts) = (Tag::parse("t").ok(), true);
+        let plain =
+            Push { collapse: None, silent: false, priority: Priority::Normal, ..push.clone() };
+        let plain = PushToMany { push: Arc::new(plain), tag: None, receipts: false };
         let full = StoredOrder {
-            push: Arc::new(push.clone()),
-            tag: Some(Tag::parse("t").expect("allowed")),
-            receipts: true,
+            id: MessageId(77),
             at_s: 5,
             home: 1 << 63,
             named: Some(Named { key: 1 << 100, content: 9 }),
+            what: Ordered::Push(PushToMany { push: Arc::new(push), tag, receipts }),
         };
-        let plain = Push { collapse: None, silent: false, priority: Priority::Normal, ..push };
-        let plain = StoredOrder {
-            push: Arc::new(plain),
-            tag: None,
-            receipts: false,
-            named: None,
-            ..full.clone()
+        let cancel = |product: &str| {
+            Ordered::Cancel(Cancel { push: MessageId(7), product: ProductKey::parse(product).ok() })
         };
-        for order in [full, plain] {
+        let plain = StoredOrder { named: None, what: Ordered::Push(plain), ..full.clone() };
+        let bound = StoredOrder { what: cancel("shop"), ..full.clone() };
+        let free = StoredOrder { what: cancel(""), ..plain.clone() };
+        for order in [full, plain, bound, free] {
             let value = encode(&order);
-            assert_eq!(decode(order.push.id, &value), Some(order.clone()));
-            for cut in 0..value.len() - order.push.body.len() {
-                assert_eq!(decode(order.push.id, &value[..cut]), None);
+            assert_eq!(decode(order.id, &value), Some(order.clone()));
+            for cut in 0..value.len() - order.weight() {
+                assert_eq!(decode(order.id, &value[..cut]), None);
             }
-            assert_eq!(decode(order.push.id, &[&[99], &value[1..]].concat()), None);
+            assert_eq!(decode(order.id, &[&[99], &value[1..]].concat()), None);
         }
     }
 
@@ -230,7 +362,8 @@ mod tests {
         let of = |name: &[u8]| TimelineId::of(Space::Pushes, HashKey::new(1, 2), &[name]);
         let named = Some(Named { key: 7, content: 8 });
         let through = vec![of(b"a"), of(b"b")];
-        let progress = Progress { at_s: 3, ends: [1, 2, 3], named, through };
+        let (product, cancels) = (ProductKey::parse("shop").ok(), Some(MessageId(9)));
+        let progress = Progress { at_s: 3, ends: [1, 2, 3, 4], named, product, cancels, through };
         let value = encode_progress(&progress);
         assert_eq!(decode_progress(&value), Some(progress));
         let head = value.len() - 32;
