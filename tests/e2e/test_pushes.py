@@ -1,4 +1,6 @@
-"""Pushes that are cancelled, over several shards, kills and other numbers of shards."""
+"""Pushes that are cancelled or scheduled, over several shards, kills and other numbers of shards."""
+
+import time
 
 from fixture import Case, poll
 from miop import MSG
@@ -41,7 +43,7 @@ class Cancels(Case):
                 for method in ("GET", "DELETE"):
                     answer = server.ask(method, f"/v1/pushes/{ident}")
                     self.assertEqual((answer["state"], self.counts(answer)), ("cancelled", of))
-        self.quiet(self.bound(names[0], server=server))
+        self.quiet(self.bound(names[0], server=server), server)
 
     def counts(self, answer):
         counts = answer["counts"]
@@ -58,3 +60,64 @@ class Cancels(Case):
         self.assertEqual(server.state("d")["waiting"], 1)
         self.assertEqual(self.cancel(server, kept["id"], product="demo")[0], 200)
         self.assertEqual(server.state("d")["waiting"], 0)
+
+
+class Schedules(Case):
+    SHARED = False
+
+    def test_a_scheduled_push_is_sent_at_its_time_over_kills_and_not_once_it_is_cancelled(self):
+        server = self.start(shards(3))
+        names = [f"away-{at}" for at in range(12)]
+        for name in names:
+            server.ask("PUT", f"/v1/products/demo/devices/{name}/tags", {"tags": ["t"]})
+        at_ms = int(time.time() * 1000) + 6000
+        listed = server.push(body="listed", devices=names, send_at_ms=at_ms)
+        tagged = server.push(body="tagged", tag="t", send_at_ms=at_ms)
+        stopped = server.push(body="stopped", all=True, send_at_ms=at_ms)
+        self.assertEqual({it["state"] for it in (listed, tagged, stopped)}, {"scheduled"})
+        server.kill()
+        server.configure(shards(2))
+        server.start()
+        server.ask("DELETE", f"/v1/pushes/{stopped['id']}")
+        page = server.ask("GET", "/v1/pushes?state=scheduled")
+        self.assertEqual({(it["id"], it["send_at_ms"]) for it in page["pushes"]},
+                         {(listed["id"], at_ms), (tagged["id"], at_ms)})
+        if time.time() * 1000 < at_ms - 500:
+            self.assertEqual({server.state(name)["waiting"] for name in names}, {0})
+        here = self.bound("here", server=server, tags=["t"])
+        frame = here.expect(MSG, timeout=15)
+        self.assertLess(abs(time.time() * 1000 - at_ms), 2000)
+        self.assertEqual(frame.bodies, [b"tagged"])
+        here.ack(frame.records[0].id)
+        poll(lambda: {server.state(name)["waiting"] for name in names} == {2}, "each has both")
+        poll(lambda: self.counts(server, tagged) == (13, 1, 12), "all are counted")
+        self.assertEqual(self.counts(server, listed), (12, 0, 12))
+        self.assertEqual(self.counts(server, stopped), (0, 0, 0))
+        self.quiet(here, server)
+
+    def counts(self, server, push):
+        counts = server.ask("GET", f"/v1/pushes/{push['id']}")["counts"]
+        return tuple(counts[name] for name in ("matched", "delivered", "stored"))
+
+    def test_a_push_whose_time_came_while_the_server_was_down_is_sent_at_the_start(self):
+        server = self.start(shards(2))
+        at_ms = int(time.time() * 1000) + 1500
+        for body, ttl_s in (("late", 3600), ("over", 1)):
+            server.push(body=body, devices=["d"], send_at_ms=at_ms, ttl_s=ttl_s)
+        server.kill()
+        time.sleep(max(0, at_ms / 1000 + 2.5 - time.time()))
+        server.start()
+        self.assertEqual(self.bound("d", server=server).receive(), [b"late"])
+
+    def test_a_time_that_makes_no_sense_is_refused_and_so_is_one_push_too_many(self):
+        server = self.start({"limits": {"scheduled_max": 1, "schedule_s_max": 60}})
+        now_ms = int(time.time() * 1000)
+        order = {"product": "demo", "all": True, "body": "b"}
+        for at_ms, why in ((now_ms - 1000, "has passed"), (now_ms + 90_000, "schedule_s_max")):
+            status, answer = server.api("POST", "/v1/pushes", {**order, "send_at_ms": at_ms})
+            self.assertEqual(status, 400)
+            self.assertIn(why, answer["error"]["message"])
+        later = {**order, "send_at_ms": now_ms + 50_000}
+        server.ask("POST", "/v1/pushes", later)
+        status, answer = server.api("POST", "/v1/pushes", later)
+        self.assertEqual((status, answer["error"]["code"]), (409, "too_many_scheduled"))

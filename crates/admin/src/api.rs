@@ -283,6 +283,7 @@ impl Shared {
             Ok(Ok(Answer::Busy)) => Err(Fault::busy()),
             Ok(Ok(Answer::Push(PushAnswer::StoreFailed))) => Err(Fault::store()),
             Ok(Ok(Answer::Push(PushAnswer::Conflict))) => Err(Fault::conflict()),
+            Ok(Ok(Answer::Push(PushAnswer::TooManyScheduled))) => Err(Fault::too_many_scheduled()),
             Ok(Ok(answer)) => Ok(answer),
         }
     }
@@ -372,7 +373,7 @@ fn product_of(command: &Command) -> Option<&ProductKey> {
     let Command::Push(command) = command else { return None };
     match command {
         PushCommand::Push(order) => Some(&order.product),
-        PushCommand::List { product, .. } => product.as_ref(),
+        PushCommand::List { product, .. } | PushCommand::Orders { product, .. } => product.as_ref(),
         PushCommand::States { product, .. }
         | PushCommand::Kick { product, .. }
         | PushCommand::EndBanned { product, .. }

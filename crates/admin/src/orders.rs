@@ -18,7 +18,9 @@ pub(crate) mod users;
 
 use crate::answers::products::Anonymous;
 use crate::fault::Fault;
-use crate::texts::{Address, Base64, DeviceName, PageLimit, Place, ProductName, TagName};
+use crate::texts::{
+    Address, Base64, Decimal, DeviceName, PageLimit, Place, ProductName, PushStateWord, TagName,
+};
 use axum::http::HeaderMap;
 use base::hex;
 use base::setting::{Kind, Section};
@@ -26,7 +28,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use model::id::{DeviceId, MessageId, NameError, ProductKey, Tag};
 use model::limits::Limits;
-use model::ports::pushes::{PushOrder, PushTarget};
+use model::ports::pushes::{PushOrder, PushState, PushTarget};
 use model::product::{AnonymousFrom, Heartbeat, Product, Secret};
 use model::push::{Priority, Push};
 use schemars::{JsonSchema, Schema};
@@ -95,6 +97,9 @@ pub(crate) struct PushBody {
     /// Tell the end of this push at each device as an event `pushed`.
     #[serde(default)]
     receipts: bool,
+    /// When to send it, Unix milliseconds: at most schedule_s_max seconds ahead (30 days), and not
+    /// together with `wait_ms`. ttl_s counts from then on.
+    send_at_ms: Option<u64>,
 }
 
 impl PushBody {
@@ -103,6 +108,7 @@ impl PushBody {
     pub(crate) fn order(
         self,
         limits: &Limits,
+        now_ms: u64,
         idempotency_key: Option<Box<str>>,
         id: impl FnOnce() -> MessageId,
     ) -> Result<PushOrder, Fault> {
@@ -133,6 +139,14 @@ impl PushBody {
         if self.wait_ms > WAIT_MS_MAX {
             return Err(Fault::bad(format!("`wait_ms` must be at most {WAIT_MS_MAX}")));
         }
+        if let Some(at_ms) = self.send_at_ms {
+            allow_time(at_ms, now_ms, limits)?;
+            if self.wait_ms > 0 {
+                return Err(Fault::bad(
+                    "give either `send_at_ms` or `wait_ms`: a scheduled push is answered at once",
+                ));
+            }
+        }
         let priority = match self.priority.as_deref() {
             None | Some("normal") => Priority::Normal,
             Some("high") => Priority::High,
@@ -149,6 +163,7 @@ impl PushBody {
             silent: self.silent,
             wait_ms: self.wait_ms,
             receipts: self.receipts,
+            send_at_ms: self.send_at_ms,
             idempotency_key,
         })
     }
@@ -161,6 +176,24 @@ impl PushBody {
             (None, None, None, true) => Ok(PushTarget::Product),
             _ => Err(Fault::bad("give exactly one of `device`, `devices`, `tag` and `all: true`")),
         }
+    }
+}
+
+/// Whether a push may be scheduled for this time.
+fn allow_time(at_ms: u64, now_ms: u64, limits: &Limits) -> Result<(), Fault> {
+    let ahead_s = limits.pushes.schedule_s_max;
+    if at_ms <= now_ms {
+        return Err(Fault::bad(format!(
+            "`send_at_ms` is {at_ms}, which has passed: give Unix milliseconds after {now_ms}"
+        )));
+    }
+    let last_ms = now_ms + u64::from(ahead_s) * 1_000;
+    match at_ms <= last_ms {
+        true => Ok(()),
+        false => Err(Fault::bad(format!(
+            "`send_at_ms` is {at_ms}, which is too far ahead: [limits] schedule_s_max allows {ahead_s} \
+             seconds, up to {last_ms}"
+        ))),
     }
 }
 
@@ -207,6 +240,36 @@ impl BackupBody {
             return Err(Fault::bad("`to` must be the absolute path of a new folder"));
         }
         Ok(path)
+    }
+}
+
+/// Query of `GET /v1/pushes`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PushesQuery {
+    /// Only those for devices of this product.
+    #[schemars(with = "Option<ProductName>")]
+    pub(crate) product: Option<String>,
+    /// Only those in this state. A page may then be short, or empty, and not be the last.
+    #[schemars(with = "Option<PushStateWord>")]
+    pub(crate) state: Option<String>,
+    /// Where the last page ended: its `next`.
+    #[schemars(with = "Option<Decimal>")]
+    pub(crate) after: Option<String>,
+    /// Pushes on the page.
+    #[schemars(with = "Option<PageLimit>")]
+    pub(crate) limit: Option<u32>,
+}
+
+impl PushesQuery {
+    /// The state, if it is one.
+    pub(crate) fn state(&self) -> Result<Option<&str>, Fault> {
+        let Some(state) = self.state.as_deref() else { return Ok(None) };
+        let words = PushState::ALL.map(PushState::name);
+        match words.contains(&state) {
+            true => Ok(Some(state)),
+            false => Err(Fault::bad(format!("`state` must be one of {}", words.join(", ")))),
+        }
     }
 }
 

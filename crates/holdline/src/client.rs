@@ -357,6 +357,40 @@ pub fn moment(ms: &Value, none: &str) -> String {
     format!("{}T{}:{:02}Z", base::calendar::date(s), base::calendar::hour(s), s % 60)
 }
 
+/// The Unix millisecond of a time of RFC 3339 in whole seconds, or of a Unix second.
+pub fn unix_ms(text: &str) -> Result<u64, String> {
+    let seconds = text.parse().ok().or_else(|| unix_s(text));
+    let ms = seconds.and_then(|seconds: u64| seconds.checked_mul(1_000));
+    ms.ok_or_else(|| "give a time as 2027-01-31T08:00:00Z, or Unix seconds".into())
+}
+
+/// The Unix second of `2027-01-31T08:00:00Z`, or of the same with an offset: `+01:00`.
+fn unix_s(text: &str) -> Option<u64> {
+    let (local, offset) = text.split_at_checked(19)?;
+    let number = |from: usize, to: usize| local.get(from..to)?.parse::<u16>().ok();
+    let form: String = local.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    let in_range = form == "0000-00-00T00:00:00" && hour < 24 && minute < 60 && second < 60;
+    let (month, day) = (u8::try_from(number(5, 7)?).ok()?, u8::try_from(number(8, 10)?).ok()?);
+    let days = base::calendar::unix_day(number(0, 4)?, month, day).filter(|_| in_range)?;
+    let minutes_east = match offset {
+        "Z" => 0,
+        _ => {
+            let (hours, minutes) = offset.get(1..)?.split_once(':')?;
+            let two = |text: &str| text.parse::<i64>().ok().filter(|_| text.len() == 2);
+            let minutes =
+                two(hours).filter(|h| *h < 24)? * 60 + two(minutes).filter(|m| *m < 60)?;
+            match offset.as_bytes()[0] {
+                b'+' => minutes,
+                b'-' => -minutes,
+                _ => return None,
+            }
+        }
+    };
+    let of_day = i64::from(hour) * 3_600 + i64::from(minute) * 60 + i64::from(second);
+    u64::try_from(days * 86_400 + of_day - minutes_east * 60).ok()
+}
+
 /// Prints what came of a subcommand, or why nothing did.
 pub fn tell(outcome: Result<String, String>) -> ExitCode {
     match outcome {
@@ -391,6 +425,37 @@ pub fn query(path: &str, filters: &[(&str, Option<String>)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_one_of_rfc_3339_or_a_unix_second() {
+        for (text, ms) in [
+            ("0", 0),
+            ("1800000000", 1_800_000_000_000),
+            ("2027-01-15T08:00:00Z", 1_800_000_000_000),
+            ("2027-01-15T09:30:00+01:30", 1_800_000_000_000),
+            ("2027-01-14T23:00:00-09:00", 1_800_000_000_000),
+        ] {
+            assert_eq!(unix_ms(text), Ok(ms), "{text}");
+        }
+        for wrong in [
+            "",
+            "-1",
+            "soon",
+            "2027-01-15",
+            "2027-01-15T08:00:00",
+            "2027-01-15 08:00:00Z",
+            "2027-02-30T08:00:00Z",
+            "2027-01-15T24:00:00Z",
+            "2027-01-15T08:60:00Z",
+            "2027-01-15T08:00:00+1:00",
+            "2027-01-15T08:00:00+24:00",
+            "2027-01-15T08:00:00é",
+            "+027-01-15T08:00:00Z",
+            "99999999999999999999",
+        ] {
+            assert!(unix_ms(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_url_without_a_scheme_is_http_and_another_scheme_is_refused() {

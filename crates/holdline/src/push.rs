@@ -1,7 +1,7 @@
 //! `holdline push`: a push to a device, some devices, a tag or a whole product; what became of one,
 //! and its cancel.
 
-use crate::client::{Server, encoded, query};
+use crate::client::{Server, encoded, moment, query, unix_ms};
 use crate::clients::text;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -22,6 +22,20 @@ pub struct Arguments {
 enum Action {
     /// Show the progress of a push to a tag or a product, or of a cancelled one
     Status(Existing),
+    /// List pushes that are scheduled, running or remembered
+    List {
+        #[command(flatten)]
+        server: Server,
+        /// Only those in this state: scheduled, running, finished, cancelled
+        #[arg(long)]
+        state: Option<String>,
+        /// Only those for devices of this product
+        #[arg(long)]
+        product: Option<String>,
+        /// Maximum number of pushes
+        #[arg(long, default_value_t = 100)]
+        limit: u32,
+    },
     /// Cancel a push: recall it from all devices that have not acknowledged it
     Cancel(Existing),
 }
@@ -66,6 +80,10 @@ struct Order {
     /// Silent: the device shows no notification
     #[arg(long)]
     silent: bool,
+    /// When to send it: 2027-01-31T08:00:00Z, another offset in place of Z, or Unix seconds; does
+    /// not wait for acknowledgements
+    #[arg(long, value_name = "TIME", value_parser = unix_ms)]
+    at: Option<u64>,
     /// How long to wait for acknowledgements: 500ms, 5s; a plain number is in milliseconds
     #[arg(
         long,
@@ -97,11 +115,38 @@ pub fn push(arguments: Arguments) -> ExitCode {
     let answer = match (&arguments.action, &arguments.order) {
         (Some(Action::Status(push)), _) => push.call("GET"),
         (Some(Action::Cancel(push)), _) => push.call("DELETE"),
+        (Some(Action::List { server, state, product, limit }), _) => {
+            return list(server, [state, product], *limit);
+        }
         (None, Some(arguments)) => order(arguments),
-        (None, None) => Err("give a push, or one of `status` and `cancel`".into()),
+        (None, None) => Err("give a push, or one of `status`, `list` and `cancel`".into()),
     };
     match answer {
         Ok(answer) => print(&answer),
+        Err(why) => {
+            note!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn list(server: &Server, [state, product]: [&Option<String>; 2], limit: u32) -> ExitCode {
+    let filters = [("state", state.clone()), ("product", product.clone())];
+    match server.pages(&query("/v1/pushes", &filters), "pushes", limit) {
+        Ok(found) => {
+            for push in found {
+                let at = moment(&push["send_at_ms"], "-");
+                let (id, state, product) = (&push["id"], &push["state"], &push["product"]);
+                out!(
+                    "{} {:<9} {at:<20} {} {}",
+                    text(id),
+                    text(state),
+                    text(product),
+                    push["counts"]
+                );
+            }
+            ExitCode::SUCCESS
+        }
         Err(why) => {
             note!("{why}");
             ExitCode::FAILURE
@@ -129,8 +174,11 @@ fn order(arguments: &Order) -> Result<Value, String> {
         "ttl_s": arguments.ttl,
         "priority": if arguments.high { "high" } else { "normal" },
         "silent": arguments.silent,
-        "wait_ms": arguments.wait,
+        "wait_ms": if arguments.at.is_some() { 0 } else { arguments.wait },
     });
+    if let Some(at_ms) = arguments.at {
+        order["send_at_ms"] = json!(at_ms);
+    }
     match (&arguments.target.tag, arguments.target.all) {
         (Some(tag), _) => order["tag"] = json!(tag),
         (None, true) => order["all"] = json!(true),

@@ -20,6 +20,9 @@ use model::product::Product;
 use model::request::Refusal;
 use std::sync::Arc;
 
+/// Orders in one answer.
+const ORDERS_MAX: usize = 1_000;
+
 impl Hub {
     /// Ends the connection of a device, if it has one.
     fn end_device(
@@ -89,6 +92,10 @@ impl Hub {
                 return self.cancel(now, (reply, id), (push, product), fx);
             }
             PushCommand::PushCounts(id) => PushAnswer::Counts(self.jobs.counts(id)),
+            PushCommand::Orders { product, before, count } => {
+                let count = (count as usize).min(ORDERS_MAX);
+                PushAnswer::Orders(self.jobs.list(product.as_ref(), before, count))
+            }
             PushCommand::States { product, devices } => {
                 self.registry.states(now, &product, &devices)
             }

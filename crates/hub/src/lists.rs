@@ -87,7 +87,7 @@ impl Claim {
 
 impl Hub {
     /// The API orders a push.
-    pub(crate) fn push(&mut self, now: Now, reply: u64, order: PushOrder, fx: &mut Effects) {
+    pub(crate) fn push(&mut self, now: Now, reply: u64, mut order: PushOrder, fx: &mut Effects) {
         let Some(number) = self.registry.products.number(&order.product) else {
             return fx.answers.push((reply, PushAnswer::UnknownProduct));
         };
@@ -97,8 +97,15 @@ impl Hub {
         let live_s = order.time_to_live_s.min(product.time_to_live_max_s);
         let (order_home, named) =
             (orders::order_home(home, &order), orders::named(home, &order, live_s));
+        let send_at_ms = order.send_at_ms;
+        if let Some(at_ms) = send_at_ms {
+            order.id = self.jobs.id_ahead(order.id, at_ms);
+        }
         let (push, target, order_key) = make(now, order, &product);
-        let tag = match target {
+        let target = match target {
+            PushTarget::Devices(devices) if send_at_ms.is_some() => {
+                PushTarget::Devices(sorted(devices))
+            }
             PushTarget::Devices(devices) => {
                 let least_ms = if push.stores() { 0 } else { self.now_or_never_ms() };
                 let until = now.after(Duration::from_millis(wait_ms.max(least_ms).into()));
@@ -110,12 +117,13 @@ impl Hub {
                     Some(key) => self.claim(now, order, &key, fx),
                 };
             }
-            PushTarget::Tag(tag) => Some(tag),
-            PushTarget::Product => None,
+            PushTarget::Tag(_) | PushTarget::Product => target,
         };
-        let (push, at_s) = (Arc::new(push), now.unix_s());
+        // What is sent later is remembered from then on.
+        let at_s = send_at_ms.map_or(now.unix_s(), |ms| (ms / 1_000) as u32);
+        let push = Arc::new(push);
         let (id, home) = (push.id, order_home);
-        let what = Ordered::Push(PushToMany { push, tag, receipts });
+        let what = Ordered::Push(PushToMany { push, target, receipts, send_at_ms });
         let order = StoredOrder { id, at_s, home, named, what };
         self.jobs.take_order(now, reply, order, &mut self.log, fx);
     }
@@ -430,9 +438,10 @@ fn sorted(mut devices: Vec<DeviceId>) -> Vec<DeviceId> {
 /// what is the same in a repeated order must be found out without the clock.
 fn make(now: Now, order: PushOrder, product: &Product) -> (Push, PushTarget, Option<Box<str>>) {
     let live_s = order.time_to_live_s.min(product.time_to_live_max_s);
-    let from_s = match &order.idempotency_key {
-        Some(_) => made_s(order.id),
-        None => now.unix_s(),
+    let from_s = match (order.send_at_ms, &order.idempotency_key) {
+        (Some(at_ms), _) => u32::try_from(at_ms.div_ceil(1_000)).unwrap_or(u32::MAX),
+        (None, Some(_)) => made_s(order.id),
+        (None, None) => now.unix_s(),
     };
     let push = Push {
         id: order.id,

@@ -33,19 +33,19 @@ use crate::access::terms;
 use crate::log::cleanup::CleanupTask;
 use crate::log::durable::order::{Cancel, Named, Ordered};
 use crate::push::Sending;
-use crate::registry::item::Kept;
+use crate::registry::DeviceName;
 use crate::session::Farewell;
 use crate::{Effects, Hub};
 use base::hash::HashKey;
 use base::slab::Key;
-use base::time::{Instant, Now};
-use jobs::{Job, Settled, end_of};
-use model::id::{MessageId, ProductKey, ShardId};
+use base::time::{Instant, Now, earliest};
+use jobs::{Settled, end_of};
+use model::id::{DeviceId, MessageId, ProductKey, ShardId};
 use model::ports::pushes::{PushCounts, PushOrder, PushTarget};
 use model::presence::PresenceVersion;
 use model::push::{Outcome, Priority, Rejection};
-use model::request::{HeartbeatWish, PushDelivery, Refusal};
-use model::timeline::Seq;
+use model::request::{HeartbeatWish, PushDelivery, Refusal, owner};
+use model::timeline::{Seq, TimelineId};
 use scans::{DeviceScan, Errand};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -61,6 +61,9 @@ const VISITS_MAX: usize = 4_096;
 
 /// How long a fan-out pauses at most before it looks whether the store has caught up.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// How long the clock is not looked at, at most, while an order waits for its time.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Message between hubs about an order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,11 +113,26 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
         PushTarget::Tag(tag) => tag.as_str(),
         PushTarget::Devices(_) | PushTarget::Product => "",
     };
+    // What is sent later is an order to many, whatever its target.
+    let ahead =
+        order.send_at_ms.map(|at_ms| (at_ms.to_le_bytes(), names_hash(home, &order.target)));
     let flags = [u8::from(order.priority == Priority::High), order.silent.into()];
     let collapse = order.collapse.as_deref().unwrap_or("");
-    let content: [&[u8]; 5] =
-        [tag.as_bytes(), &live_s.to_le_bytes(), &flags, collapse.as_bytes(), &order.body];
+    let (live_s, mut content) = (live_s.to_le_bytes(), Vec::with_capacity(7));
+    content.extend([tag.as_bytes(), &live_s, &flags, collapse.as_bytes(), &order.body]);
+    if let Some((at_ms, names)) = &ahead {
+        content.extend([&at_ms[..], &names[..]]);
+    }
     Some(Named { key: name_key(home, parts), content: home.of(&content) })
+}
+
+/// The hash of the devices that are named.
+fn names_hash(home: HashKey, target: &PushTarget) -> [u8; 8] {
+    let names: Vec<&[u8]> = match target {
+        PushTarget::Devices(devices) => devices.iter().map(|id| id.as_str().as_bytes()).collect(),
+        PushTarget::Tag(_) | PushTarget::Product => Vec::new(),
+    };
+    home.of(&names).to_le_bytes()
 }
 
 impl Hub {
@@ -180,6 +198,7 @@ impl Hub {
 
     /// Goes on with the orders that have something to do.
     pub(crate) fn turn_orders(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
+        self.send_scheduled(now, fx);
         for _ in 0..LOOKS_MAX {
             let Some(id) = self.jobs.take_due(now.mono) else { break };
             if self.jobs.look_at(now, id, &mut self.log, fx) {
@@ -190,7 +209,21 @@ impl Hub {
             }
         }
         self.jobs.forget(now, &mut self.log, fx);
-        self.jobs.next_due()
+        // The clock may be set meanwhile.
+        let wait = self.jobs.next_scheduled_ms().map(|at_ms| {
+            let left = Duration::from_millis(at_ms.saturating_sub(now.wall_ms));
+            now.after(if left.is_zero() { LOOK } else { left.min(LOOK) })
+        });
+        earliest([self.jobs.next_due(), wait])
+    }
+
+    /// Begins with the orders whose time has come; in a drain, the next start does.
+    fn send_scheduled(&mut self, now: Now, fx: &mut Effects) {
+        while !self.draining
+            && let Some(id) = self.jobs.take_scheduled(now.wall_ms)
+        {
+            self.scan_order(now, id, fx);
+        }
     }
 
     /// Goes on with the scan whose turn it is. Fan-outs pause while much waits for the store, and
@@ -296,22 +329,23 @@ impl Hub {
 
     /// After a start: each order that is open goes on.
     pub(crate) fn resume_orders(&mut self, now: Now, over: &BTreeSet<MessageId>, fx: &mut Effects) {
-        let open: Vec<MessageId> = self.jobs.open().collect();
+        let open: Vec<MessageId> = self.jobs.open().chain(self.jobs.scheduled()).collect();
         for id in open {
             match over.contains(&id) {
                 true => {
                     self.jobs.walked(id);
                     self.close_order(id, fx);
                 }
-                false => self.scan_order(id),
+                false => self.scan_order(now, id, fx),
             }
             self.jobs.look(id, now.mono);
         }
+        self.send_scheduled(now, fx);
         self.jobs.tidy();
     }
 
     /// The scan over this shard's devices begins.
-    pub(crate) fn scan_order(&mut self, id: MessageId) {
+    pub(crate) fn scan_order(&mut self, now: Now, id: MessageId, fx: &mut Effects) {
         let Some(open) = self.jobs.at(id).and_then(|job| job.open.as_ref()) else { return };
         let order = open.order.clone();
         let to_many = match &order.what {
@@ -324,9 +358,27 @@ impl Hub {
         let Some(number) = number.filter(|_| !is_cancelled) else {
             return self.jobs.walked(id);
         };
+        if self.jobs.is_scheduled(id) {
+            return;
+        }
         let (push, receipts) = (to_many.push.clone(), to_many.receipts);
-        let errand = Errand::Push(Sending { push, receipts, counted: true });
-        self.scans.begin(errand, Some(number), to_many.tag.clone(), &self.registry);
+        let sending = Sending { push, receipts, counted: true };
+        let tag = match &to_many.target {
+            PushTarget::Tag(tag) => Some(tag.clone()),
+            PushTarget::Product => None,
+            PushTarget::Devices(devices) => {
+                let (home, shards) = (self.settings.home, self.settings.shards);
+                let mine = |id: &&DeviceId| {
+                    owner((home, shards), &to_many.push.product, id) == self.settings.shard
+                };
+                let mine: Vec<_> = devices.iter().filter(mine).collect();
+                for id in mine {
+                    self.visit_named(now, DeviceName { product: number, id }, &sending, fx);
+                }
+                return self.jobs.walked(id);
+            }
+        };
+        self.scans.begin(Errand::Push(sending), Some(number), tag, &self.registry);
     }
 
     /// A cancel is on stable storage: its push goes no further, and the scan that recalls it
@@ -370,12 +422,17 @@ impl Hub {
         if self.jobs.through(key.slot) >= id {
             return true;
         }
+        let timeline = self.registry.timeline(key);
+        timeline.is_some_and(|timeline| self.has_come(id, timeline, Some(key)))
+    }
+
+    /// Whether an order that goes on after a start had come to a device before.
+    fn has_come(&self, id: MessageId, timeline: TimelineId, key: Option<Key>) -> bool {
         let open = self.jobs.at(id).and_then(|job| job.open.as_ref());
         let Some(open) = open.filter(|open| open.is_resumed) else { return false };
-        let timeline = self.registry.timeline(key);
-        let waits = self.registry.at(key).and_then(|device| device.queue());
-        timeline.is_some_and(|timeline| open.before.contains(&timeline))
-            || waits.is_some_and(|queue| queue.items().any(|item| item.id == id))
+        let queue = key.and_then(|key| self.registry.at(key)).and_then(|device| device.queue());
+        open.before.contains(&timeline)
+            || queue.is_some_and(|queue| queue.items().any(|item| item.id == id))
     }
 
     /// Does what there is to do at a device. False: not now, for the log has no room for what
@@ -409,22 +466,45 @@ impl Hub {
         }
     }
 
+    /// Takes an order's push to a device that it names.
+    fn visit_named(&mut self, now: Now, to: DeviceName<'_>, sending: &Sending, fx: &mut Effects) {
+        let id = sending.push.id;
+        let timeline = self.registry.timeline_of(&sending.push.product, to.id);
+        let key = self.registry.find(to.product, to.id.as_str());
+        if self.has_come(id, timeline, key) {
+            return;
+        }
+        self.mirror(now, to, &sending.push, fx);
+        self.jobs.matched(id, None);
+        let outcome = match self.find_place(now, to, sending, fx) {
+            Err(outcome) => Some(outcome),
+            Ok((key, false)) if !self.catch_up(now, key, id, fx) => {
+                let busy = Outcome::Rejected(Rejection::Busy);
+                Some(self.tell_outcome(now, key, sending, busy, fx))
+            }
+            Ok((key, is_new)) => {
+                let outcome = self.place(now, key, sending, fx);
+                if is_new && outcome.is_some() {
+                    self.remove_record(key);
+                }
+                outcome
+            }
+        };
+        if let Some(outcome) = outcome {
+            self.jobs.ended(id, false, outcome);
+            let settled = Settled { timeline, seq: None, end: end_of(outcome) };
+            self.jobs.settle(now, id, settled, self.draining);
+        }
+    }
+
     /// Takes a push that was cancelled out of a device's queue.
     fn recall(&mut self, now: Now, key: Key, push: MessageId, fx: &mut Effects) {
         let Some(device) = self.registry.at_mut(key) else { return };
         let product = device.product;
         let item = device.queue_mut().and_then(|queue| queue.remove(push));
-        let Some(mut item) = item else { return };
+        let Some(item) = item else { return };
         let product = self.registry.products.of(product).key.clone();
-        let was_stored = matches!(item.kept(), Kept::At(_)).then_some(Outcome::Stored);
-        let new = || Job {
-            product: Some(product),
-            ..Job::new(now.unix_s(), None, PushCounts::default())
-        };
-        if !self.jobs.recall(push, item.watch().counted, new) {
-            item.set_counted();
-            self.jobs.matched(push, was_stored);
-        }
+        self.jobs.recall(push, now.unix_s(), product);
         self.end(now, key, item, Outcome::Rejected(Rejection::Cancelled), fx);
         self.pump(now, key, fx);
         self.registry.release(now, key);

@@ -155,9 +155,13 @@ impl Hub {
         let (id, watch) = (item.id, item.watch());
         self.queues.left(item.weight());
         fx.counters.count(counter(outcome));
-        let is_counted = watch.counted && self.jobs.at(id).is_some();
+        let (is_recall, was_stored) = (self.jobs.is_recall(id), matches!(item.kept(), Kept::At(_)));
+        let is_counted = is_recall || (watch.counted && self.jobs.at(id).is_some());
         if is_counted {
-            self.jobs.ended(id, matches!(item.kept(), Kept::At(_)), outcome);
+            if is_recall {
+                self.jobs.matched(id, was_stored.then_some(Outcome::Stored));
+            }
+            self.jobs.ended(id, was_stored, outcome);
             self.settle_order(now, key, id, seq, Some(outcome));
         } else if let Some(seq) = seq {
             self.remove_kept(key, seq, fx);

@@ -61,8 +61,8 @@ struct Orders {
     left: BTreeSet<MessageId>,
     /// Those that are over on all shards.
     over: BTreeSet<MessageId>,
-    /// Those of which this shard wrote its counts.
-    counted: BTreeSet<MessageId>,
+    /// Those with counts that are told here, by the shard that wrote them.
+    counted: BTreeSet<(MessageId, ShardId)>,
     /// Devices at which each came to its end.
     through: BTreeMap<MessageId, BTreeSet<TimelineId>>,
     /// Rows that are of no use.
@@ -87,7 +87,9 @@ impl Hub {
                 let bound = mark::decode(key, value);
                 bound.map(|bound| self.epochs.restore(bound)).is_some()
             }
-            Restored::Row { table: Table::Orders, key, value } => self.restore_order(key, value),
+            Restored::Row { table: Table::Orders, key, value } => {
+                self.restore_order(now, key, value)
+            }
             Restored::Row { .. } => false,
             Restored::Timeline { .. } => true,
             Restored::Entry { timeline, seq, id, label } => match timeline.space() {
@@ -144,9 +146,12 @@ impl Hub {
     }
 
     /// A row of an order to many. Those of one order come in this order: itself, counts, devices.
-    fn restore_order(&mut self, key: &[u8], value: &[u8]) -> bool {
+    fn restore_order(&mut self, now: Now, key: &[u8], value: &[u8]) -> bool {
         let Some((id, kind)) = order::kind(key) else { return false };
-        self.epochs.restore_id(id.0);
+        // That of one that is sent later tells a time to come.
+        if id.at_ms() <= now.wall_ms {
+            self.epochs.restore_id(id.0);
+        }
         match kind {
             Kind::Order => {
                 let Some(order) = order::decode(id, value) else {
@@ -198,11 +203,9 @@ impl Hub {
         }
         let Some(job) = self.jobs.at_mut(id) else { return false };
         job.add(progress.ends);
+        self.restoring.orders.counted.insert((id, shard));
         match shard == self.settings.shard {
-            true => {
-                job.told = progress.ends;
-                self.restoring.orders.counted.insert(id);
-            }
+            true => job.told = progress.ends,
             false => job.foreign.push(key.into()),
         }
         true
@@ -226,7 +229,7 @@ impl Hub {
             return !is_left;
         };
         // Counts that were written already have these ends in them.
-        if adopts && !self.restoring.orders.counted.contains(&id) {
+        if adopts && !self.restoring.orders.counted.contains(&(id, shard)) {
             job.add(progress.ends);
             job.told.iter_mut().zip(progress.ends).for_each(|(told, more)| *told += more);
         }
@@ -327,10 +330,8 @@ impl Hub {
         let ended = self.restoring.orders.through.get(&item.id);
         let has_ended = ended.is_some_and(|ended| ended.contains(&timeline));
         let is_cancelled = cancelled.is_some();
-        if is_cancelled && !has_ended {
-            let counts = PushCounts::default();
-            let new = || Job { product: cancelled, ..Job::new(now.unix_s(), None, counts) };
-            self.jobs.recall(item.id, false, new);
+        if let Some(product) = cancelled.filter(|_| !has_ended) {
+            self.jobs.recall(item.id, now.unix_s(), product);
         }
         let is_counted = !is_known && !has_ended && self.jobs.at(item.id).is_some();
         if is_counted {

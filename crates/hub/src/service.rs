@@ -128,7 +128,7 @@ impl Service for Hub {
             PendingCall::Mark(bound) => self.epochs.marked(bound, result.map(|_| ())),
             PendingCall::Take(id) => {
                 if self.jobs.kept(id, result.map(|_| ()), fx) {
-                    self.scan_order(id);
+                    self.scan_order(now, id, fx);
                     self.jobs.go_on(now, id, fx);
                 }
             }

@@ -132,6 +132,31 @@ impl MessageId {
         }
     }
 
+    /// Ids for a push that is sent at a time to come, in the order in which they are to be tried
+    /// until one is not in use. They tell that time; ids that are given when it has come count from
+    /// zero, and these from the middle. `own` is an id that was given for the order, and `giver` one
+    /// of so many who give such ids.
+    pub fn ahead(
+        own: MessageId,
+        at_ms: u64,
+        (giver, givers): (u16, u16),
+    ) -> impl Iterator<Item = MessageId> {
+        let (giver, givers) = (u64::from(giver), u64::from(givers.max(1)));
+        let (node, at_ms) = (own.0 & 0x3ff << 12, at_ms.saturating_sub(MessageId::EPOCH_MS));
+        let places = (0x800 / givers).max(1);
+        let first = (own.0 ^ own.0 >> 22) % places;
+        (0..).map(move |tried: u64| {
+            let place = (first + tried) % places;
+            let counter = (0x800 + place * givers + giver).min(0xfff);
+            MessageId((at_ms + tried / places) << 22 | node | counter)
+        })
+    }
+
+    /// The Unix millisecond that it tells.
+    pub fn at_ms(self) -> u64 {
+        MessageId::EPOCH_MS + (self.0 >> 22)
+    }
+
     /// The node that gave it.
     pub fn node(self) -> NodeId {
         NodeId(giver_of(self.0))
@@ -267,6 +292,21 @@ mod tests {
             assert_eq!((id >> 12) & 0x3ff, 3);
             last = id;
         }
+    }
+
+    #[test]
+    fn ids_ahead_tell_their_time_and_are_different() {
+        let at_ms = 1_900_000_000_000;
+        let mut all = std::collections::HashSet::new();
+        for giver in 0..3 {
+            let own = MessageId(1 << 40 | 7 << 12 | 5);
+            let ids: Vec<_> = MessageId::ahead(own, at_ms, (giver, 3)).take(1_000).collect();
+            assert!(ids.iter().all(|id| id.node() == NodeId(7) && id.0 & 0xfff >= 0x800));
+            let told = [0, 681, 682].map(|at: usize| ids[at].at_ms() - at_ms);
+            assert_eq!(told, [0, 0, 1], "when all of one are in use, the next millisecond");
+            all.extend(ids);
+        }
+        assert_eq!(all.len(), 3_000);
     }
 
     #[test]

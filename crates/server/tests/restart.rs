@@ -60,6 +60,7 @@ fn push(server: &RunningServer, idempotency_key: Option<&str>, body: &[u8]) -> A
         silent: false,
         wait_ms: 0,
         receipts: false,
+        send_at_ms: None,
         idempotency_key: idempotency_key.map(Into::into),
     };
     ask(server, Command::Push(PushCommand::Push(order)))

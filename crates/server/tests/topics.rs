@@ -232,6 +232,7 @@ fn store_for(server: &RunningServer, number: usize) {
         silent: false,
         wait_ms: 0,
         receipts: false,
+        send_at_ms: None,
         idempotency_key: None,
     };
     let tags = vec![Tag::parse("berlin").expect("allowed")];

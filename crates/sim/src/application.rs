@@ -11,7 +11,7 @@ mod belief;
 use crate::disk::Posted;
 use crate::virtual_clients::{ClientLogic, lock};
 use base::prng::Prng;
-use base::time::Now;
+use base::time::{Instant, Now};
 use belief::Belief;
 use model::id::{DeviceId, MessageId, NodeId, ProductKey, ShardId, Tag};
 use model::ports::control::{Answer, Command};
@@ -70,6 +70,12 @@ pub struct Application {
     tags: BTreeMap<DeviceId, Belief<Vec<Tag>>>,
     blocked: BTreeMap<DeviceId, Belief<bool>>,
     keyed: Vec<Keyed>,
+    /// Pushes to be cancelled, by the question.
+    cancels: BTreeMap<u64, MessageId>,
+    /// Pushes of which somebody asked that they be cancelled.
+    doubted: BTreeSet<MessageId>,
+    /// Those that were, as it was answered; and when the first crash after that was.
+    cancelled: BTreeMap<MessageId, Option<Instant>>,
     reports: BTreeSet<Posted>,
     answers: Answers,
     told: BTreeMap<&'static str, u64>,
@@ -109,6 +115,9 @@ impl Application {
             tags: BTreeMap::new(),
             blocked: BTreeMap::new(),
             keyed: Vec::new(),
+            cancels: BTreeMap::new(),
+            doubted: BTreeSet::new(),
+            cancelled: BTreeMap::new(),
             reports: BTreeSet::new(),
             answers: Answers::default(),
             told: BTreeMap::new(),
@@ -158,6 +167,7 @@ impl Application {
                 None,
                 Command::Push(PushCommand::Configure { product: self.product.clone() }),
             ),
+            4 if self.rng.one_in(2) => self.cancel(now),
             4 => {
                 let ids = self.ordered.keys().next_back().copied();
                 let counts = ids.map(|id| {
@@ -171,6 +181,31 @@ impl Application {
             }
             5 if !self.keyed.is_empty() => vec![self.repeat(now)],
             _ => self.push(now),
+        }
+    }
+
+    /// Cancels one of the latest pushes.
+    fn cancel(&mut self, now: Now) -> Vec<ApplicationQuestion> {
+        let back = self.rng.below(8) as usize;
+        let Some(push) = self.ordered.keys().rev().nth(back).copied() else { return Vec::new() };
+        let id = self.next_id(now);
+        self.doubted.insert(push);
+        self.cancels.insert(self.asks + 1, push);
+        let cancel = PushCommand::Cancel { id, push, product: None };
+        self.ask_owner(None, Command::Push(cancel))
+    }
+
+    /// The server died: what was cancelled before comes no more.
+    pub fn crashed_at(&mut self, now: Instant) {
+        self.cancelled.values_mut().for_each(|crash| drop(crash.get_or_insert(now)));
+    }
+
+    /// Panics at a push that was cancelled and came after a crash. `came_over` is when the latest
+    /// connection opened over which a push came.
+    pub fn check_cancelled(&self, came_over: impl Fn(MessageId) -> Option<Instant>) {
+        for (id, crash) in &self.cancelled {
+            let (Some(crash), Some(came_over)) = (crash, came_over(*id)) else { continue };
+            assert!(came_over <= *crash, "{id:?} came although it was cancelled before the crash");
         }
     }
 
@@ -200,6 +235,13 @@ impl Application {
         for (number, answer) in answers {
             let id = self.asked.remove(&number).expect("an order is answered exactly once");
             self.believe(number, &answer);
+            let cancelled = self.cancels.remove(&number);
+            if let (Some(push), Answer::Push(PushAnswer::Done(known))) = (cancelled, &answer) {
+                *self.told.entry(if *known { "cancelled" } else { "unknown" }).or_default() += 1;
+                if *known {
+                    self.cancelled.entry(push).or_insert(None);
+                }
+            }
             match (id, answer) {
                 (Some(asked), Answer::Push(PushAnswer::Pushed { id, outcomes, counts })) => {
                     let again = self.is_repeated(asked, id);
@@ -324,7 +366,9 @@ impl Application {
                 continue;
             };
             let order = &self.ordered[id];
-            let over = order.time_to_live_s < LONG_S || self.replaced(*id, order);
+            let over = order.time_to_live_s < LONG_S
+                || self.doubted.contains(id)
+                || self.replaced(*id, order);
             assert!(over || seen(device, *id), "{id:?} was stored for {device} and never came");
         }
         for Keyed { order, ids } in &self.keyed {
@@ -435,6 +479,7 @@ impl Application {
             silent: self.rng.one_in(4),
             wait_ms: self.rng.below(3) as u32 * 2_000,
             receipts: true,
+            send_at_ms: None,
             idempotency_key: None,
         }
     }

@@ -207,6 +207,8 @@ impl Simulation {
         self.check_bound();
         self.check_fan_outs();
         self.application.check_promises(|device, id| self.saw(device, id));
+        let logic = self.virtual_clients.logic();
+        self.application.check_cancelled(|id| logic.came_over(id));
         self.check_states();
         self.live_until("the directory agrees again", Simulation::copies_agree);
         self.set_mood(ClientMood::Leaving);
@@ -232,6 +234,7 @@ impl Simulation {
         self.listen(); // questions that died with it are answered now
         self.events.borrow_mut().heard.clear();
         self.application.crashed(failed);
+        self.application.crashed_at(self.fabric.borrow().now().mono);
         self.check_states();
     }
 
@@ -411,6 +414,10 @@ impl Simulation {
                     return ShardId(base::hash::home(home, self.plan.shards));
                 }
             },
+            Command::Push(PushCommand::Cancel { push, .. }) => {
+                let home = hub::cancel_home(HOME, *push);
+                return ShardId(base::hash::home(home, self.plan.shards));
+            }
             _ => return ShardId(0),
         };
         owner((HOME, self.plan.shards), product, device)

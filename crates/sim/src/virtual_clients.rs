@@ -54,6 +54,8 @@ struct VirtualClient {
     first: bool,
     state: State,
     conn: Option<ConnRef>,
+    /// When its connection opened.
+    open_at: Instant,
     next_at: Instant,
     script: ConnectionScript,
     /// Devices that are bound on its connection besides.
@@ -77,6 +79,8 @@ pub struct ClientLogic {
     mood: ClientMood,
     /// Pushes that proper clients saw, by device, with how often.
     seen: BTreeMap<(u32, MessageId), u32>,
+    /// Pushes that came, with when the latest connection opened over which they did.
+    came_over: BTreeMap<MessageId, Instant>,
     refused: BTreeMap<u32, u32>,
     /// Refusals that said when to come back.
     retries: u32,
@@ -99,6 +103,7 @@ impl ClientLogic {
                     first: place == 0,
                     state: State::Away,
                     conn: None,
+                    open_at: Instant::default(),
                     next_at: Instant::from_nanos(rng.below(5_000_000_000)),
                     script: ConnectionScript::Proper,
                     guests: Vec::new(),
@@ -113,6 +118,7 @@ impl ClientLogic {
             profiles,
             mood: ClientMood::Wild,
             seen: BTreeMap::new(),
+            came_over: BTreeMap::new(),
             refused: BTreeMap::new(),
             retries: 0,
             go_aways: 0,
@@ -138,6 +144,11 @@ impl ClientLogic {
     /// How often a device's clients saw a push.
     pub fn seen(&self, device: u32, id: MessageId) -> u32 {
         self.seen.get(&(device, id)).copied().unwrap_or(0)
+    }
+
+    /// When the latest connection opened over which a push came.
+    pub fn came_over(&self, id: MessageId) -> Option<Instant> {
+        self.came_over.get(&id).copied()
     }
 
     /// Devices with a client that is bound.
@@ -299,6 +310,7 @@ impl ShardLogic for ClientLogic {
             None => {
                 seat.state = State::Open;
                 seat.conn = Some(from);
+                seat.open_at = now.mono;
                 seat.next_at = now.after(Duration::from_secs(PATIENCE_S));
             }
             Some(Observation::Bound { .. }) => {
@@ -311,6 +323,8 @@ impl ShardLogic for ClientLogic {
                 for device in seat.guests.iter().copied().chain([seat.device]) {
                     *self.seen.entry((device, id)).or_default() += 1;
                 }
+                let came_over = self.came_over.entry(id).or_default();
+                *came_over = seat.open_at.max(*came_over);
             }
             Some(Observation::Refused { code, retry_after_ms }) => {
                 *self.refused.entry(code).or_default() += 1;

@@ -2,6 +2,7 @@
 
 use crate::texts::{Decimal, OutcomeWord, PushStateWord, RejectionWord};
 use model::id::{DeviceId, MessageId};
+use model::ports::pushes::OrderState;
 use model::push;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -47,11 +48,46 @@ pub(crate) struct PushCounts {
     /// Id of the push, a decimal number of 64 bits as text.
     #[schemars(with = "Decimal")]
     id: String,
-    /// running: its devices are being visited. finished: all were visited. cancelled: what was not
+    /// scheduled: its time has not come. running: its devices are being visited. finished: all were visited. cancelled: what was not
     /// delivered is recalled.
     #[schemars(with = "PushStateWord")]
     state: &'static str,
     counts: Counts,
+}
+
+/// Pushes that are remembered.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PushPage {
+    /// Those to be sent last first, then the latest.
+    pushes: Vec<RememberedPush>,
+    /// Where to continue: `after` of the next request; null at the end.
+    #[schemars(with = "Option<Decimal>")]
+    next: Option<String>,
+}
+
+/// A push that is remembered.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct RememberedPush {
+    #[serde(flatten)]
+    progress: PushCounts,
+    /// Product of its devices; null if it is not remembered.
+    product: Option<String>,
+    /// When it is sent, Unix milliseconds, while it is scheduled.
+    send_at_ms: Option<u64>,
+}
+
+impl PushPage {
+    /// Those in this state of a full page, or of the last one.
+    pub(crate) fn new(orders: &[OrderState], is_full: bool, state: Option<&str>) -> PushPage {
+        let asked = |it: &&OrderState| state.is_none_or(|state| it.counts.state.name() == state);
+        let of = |it: &OrderState| RememberedPush {
+            progress: PushCounts::new(it.id, &it.counts),
+            product: it.product.as_ref().map(|product| product.as_str().into()),
+            send_at_ms: it.send_at_ms,
+        };
+        let next = orders.last().filter(|_| is_full).map(|it| it.id.0.to_string());
+        PushPage { pushes: orders.iter().filter(asked).map(of).collect(), next }
+    }
 }
 
 #[derive(Serialize, JsonSchema)]

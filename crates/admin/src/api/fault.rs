@@ -270,6 +270,13 @@ impl Fault {
         Fault::new(StatusCode::CONFLICT, "idempotency_conflict", message)
     }
 
+    /// No further push may be scheduled.
+    pub(crate) fn too_many_scheduled() -> Fault {
+        let message = "as many pushes are scheduled as [limits] scheduled_max allows; nothing was \
+                       done: cancel one, or raise the limit";
+        Fault::new(StatusCode::CONFLICT, "too_many_scheduled", message)
+    }
+
     /// The broker says no; the message says why, in its words.
     pub(crate) fn refused(why: &str) -> Fault {
         Fault::new(StatusCode::CONFLICT, "refused", why)

@@ -253,12 +253,20 @@ fn general() -> Vec<Route> {
         post("/v1/pushes", pushes::push)
             .wants(&[Push], Body).refuses(&[NotFound, Conflict, Busy, NoAnswer])
             .told("push", "Push to a device, a list, a tag or a product",
-                "For `device` and `devices`, an outcome for each; for `tag` and `all`, the counts \
-                 so far.")
+                "For `device` and `devices`, an outcome for each; for `tag` and `all`, and for a \
+                 push that is scheduled, the counts so far.")
+            .more("With `send_at_ms` the push is sent later, within a second of that time, to the \
+                   devices that are there then. It is on stable storage before the response. If \
+                   the server was down at that time, it is sent at the next start, unless `ttl_s` \
+                   is over.")
             .header::<IdempotencyKey>("Idempotency-Key",
                 "The application's own identifier of this push. The push is on stable storage \
                  before the response; a repeated request gets the id of the first one and changes \
                  nothing; the same key with a different push is refused."),
+        get("/v1/pushes", pushes::list).wants(&[Push, Read], Query).refuses(ASKS)
+            .told("listPushes", "Pushes that are scheduled, running or remembered, page by page",
+                "A page: those to be sent last come first, then the latest.")
+            .more("Pushes to named devices are listed if they were scheduled or cancelled."),
         get("/v1/pushes/{id}", pushes::counts).wants(&[Push, Read], Free).refuses(FINDS)
             .told("pushCounts", "Progress of a push",
                 "Its counts. The server remembers only the latest pushes."),

@@ -347,6 +347,7 @@ impl PushGateway {
             silent: !is_loud,
             wait_ms: 0,
             receipts: false,
+            send_at_ms: None,
             idempotency_key: None,
         };
         self.tally.to_hub.fetch_add(1, Ordering::Relaxed);

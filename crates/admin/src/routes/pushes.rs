@@ -1,13 +1,13 @@
 //! Pushes: order one, and ask how far it has come.
 
 use super::elsewhere::refuse_elsewhere;
-use super::{Asked, Part, asked, part};
+use super::{Asked, Part, asked, page, part};
 use crate::answers::pushes::{self as answers, Pushed};
 use crate::api::{Api, Shared};
 use crate::describe::Body;
 use crate::fault::Fault;
 use crate::guard::Caller;
-use crate::orders::{self, CancelQuery, PushBody};
+use crate::orders::{self, CancelQuery, PushBody, PushesQuery};
 use crate::table::About;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -29,12 +29,14 @@ pub(crate) async fn push(
     body: Body<PushBody>,
 ) -> Result<(Extension<About>, Json<Pushed>), Fault> {
     let key = orders::idempotency_key(&headers)?;
-    let limits = &api.limits();
-    let order = body.read()?.order(limits, key, || api.control.next_id())?;
+    let (limits, now_ms) = (&api.limits(), (api.settings.wall_ms)());
+    let order = body.read()?.order(limits, now_ms, key, || api.control.next_id())?;
     caller.is_for(order.product.as_str())?;
-    refuse_elsewhere(&api, &order).await?;
+    if order.send_at_ms.is_none() {
+        refuse_elsewhere(&api, &order).await?;
+    }
     let about = Extension(About(about(&order)));
-    let listed = matches!(order.target, PushTarget::Devices(_));
+    let listed = matches!(order.target, PushTarget::Devices(_)) && order.send_at_ms.is_none();
     let wait = Duration::from_millis(order.wait_ms.into());
     let more = if listed { wait } else { Duration::ZERO };
     match api.ask_within(Command::Push(PushCommand::Push(order)), more).await? {
@@ -48,6 +50,24 @@ pub(crate) async fn push(
         Answer::Push(PushAnswer::Pushed { id, counts, .. }) => {
             let counts = come_through(&api, (id, counts), wait).await;
             Ok((about, Json(Pushed::Counts(answers::PushCounts::new(id, &counts)))))
+        }
+        _ => Err(Fault::internal()),
+    }
+}
+
+/// `GET /v1/pushes`
+pub(crate) async fn list(
+    State(api): Api,
+    query: Asked<PushesQuery>,
+) -> Result<Json<answers::PushPage>, Fault> {
+    let query = asked(query)?;
+    let (state, count) = (query.state()?, page(query.limit)?);
+    let product = query.product.as_deref().map(orders::product).transpose()?;
+    let before = query.after.as_deref().map(orders::push_id).transpose()?;
+    match api.ask(Command::Push(PushCommand::Orders { product, before, count })).await? {
+        Answer::Push(PushAnswer::Orders(orders)) => {
+            let is_full = orders.len() >= count as usize;
+            Ok(Json(answers::PushPage::new(&orders, is_full, state)))
         }
         _ => Err(Fault::internal()),
     }

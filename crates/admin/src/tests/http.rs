@@ -6,7 +6,7 @@ use super::*;
 use model::counters::{PushCounter, TopicCounter};
 use model::id::{ShardId, Tag};
 use model::ports::control::{ShardLoop, Status};
-use model::ports::pushes::{DeviceState, PushCounts, PushTarget};
+use model::ports::pushes::{DeviceState, OrderState, PushCounts, PushState, PushTarget};
 use model::ports::pushes::{PushAnswer, PushCommand};
 use model::presence::PresenceVersion;
 use model::product::{AnonymousFrom, Product, Secret};
@@ -284,6 +284,99 @@ fn a_backup_is_made_where_it_is_asked_for_and_a_failure_is_told() {
         let body = json!({ "to": to }).to_string();
         assert_eq!(test_api.json("POST", "/v1/backup", &body).0, 400, "{to}");
     }
+}
+
+#[test]
+fn a_push_is_cancelled_and_one_that_nobody_knows_is_not_found() {
+    let test_api = TestApi::new(|command| match command {
+        Command::Push(PushCommand::Cancel { push: MessageId(5), product, .. }) => {
+            let is_of = product.as_ref().is_none_or(|product| product.as_str() == "shop");
+            let state = PushState::Cancelled;
+            let counts =
+                PushCounts { matched: 3, delivered: 1, cancelled: 2, state, ..Default::default() };
+            Answer::Push(PushAnswer::Counts(is_of.then_some(counts)))
+        }
+        _ => Answer::Push(PushAnswer::Counts(None)),
+    });
+    for path in ["/v1/pushes/5", "/v1/pushes/5?product=shop"] {
+        let (status, told) = test_api.json("DELETE", path, "");
+        assert_eq!((status, &told["state"]), (200, &json!("cancelled")));
+        assert_eq!((&told["id"], &told["counts"]["cancelled"]), (&json!("5"), &json!(2)));
+        check_answer("delete", "/v1/pushes/{id}", &told);
+    }
+    for path in ["/v1/pushes/6", "/v1/pushes/5?product=other"] {
+        let (status, told) = test_api.json("DELETE", path, "");
+        assert_eq!((status, &told["error"]["code"]), (404, &json!("unknown_push")));
+    }
+    assert_eq!(test_api.json("DELETE", "/v1/pushes/x", "").0, 400);
+}
+
+#[test]
+fn a_push_is_scheduled_for_a_time_to_come_that_is_near_enough() {
+    let test_api = TestApi::new(|command| match command {
+        Command::Push(PushCommand::Push(order)) if order.collapse.is_some() => {
+            Answer::Push(PushAnswer::TooManyScheduled)
+        }
+        Command::Push(PushCommand::Push(order)) => {
+            let counts = PushCounts { state: PushState::Scheduled, ..PushCounts::default() };
+            Answer::Push(PushAnswer::Pushed { id: order.id, outcomes: Vec::new(), counts })
+        }
+        _ => Answer::Push(PushAnswer::Done(false)),
+    });
+    let push = |at_ms: u64, more: &str| {
+        let order = r#""product": "shop", "device": "d", "body": "b""#;
+        let body = format!(r#"{{{order}, "send_at_ms": {at_ms}{more}}}"#);
+        test_api.json("POST", "/v1/pushes", &body)
+    };
+    let last = NOW_MS + 30 * 86_400_000;
+    for at_ms in [NOW_MS + 1, last] {
+        let (status, told) = push(at_ms, "");
+        assert_eq!((status, &told["state"]), (200, &json!("scheduled")));
+        check_answer("post", "/v1/pushes", &told);
+        let asked = test_api.asked();
+        let Some(Command::Push(PushCommand::Push(order))) = asked.last() else { panic!() };
+        assert_eq!(order.send_at_ms, Some(at_ms));
+    }
+    for (at_ms, more, why) in [
+        (NOW_MS, "", "has passed"),
+        (0, "", "has passed"),
+        (last + 1, "", "schedule_s_max"),
+        (u64::MAX, "", "schedule_s_max"),
+        (last, r#", "wait_ms": 1"#, "either `send_at_ms` or `wait_ms`"),
+    ] {
+        let (status, told) = push(at_ms, more);
+        let message = told["error"]["message"].as_str().expect("text");
+        assert!(status == 400 && message.contains(why), "{message}");
+    }
+    let (status, told) = push(last, r#", "collapse_key": "k""#);
+    assert_eq!((status, &told["error"]["code"]), (409, &json!("too_many_scheduled")));
+}
+
+#[test]
+fn pushes_are_listed_by_state_and_page() {
+    let test_api = TestApi::new(|command| {
+        let Command::Push(PushCommand::Orders { before, count, .. }) = command else {
+            return Answer::Push(PushAnswer::Done(false));
+        };
+        let of = |id: u64, state| OrderState {
+            id: MessageId(id),
+            product: ProductKey::parse("shop").ok(),
+            send_at_ms: (state == PushState::Scheduled).then_some(NOW_MS + 1),
+            counts: PushCounts { state, ..PushCounts::default() },
+        };
+        let all = [of(9, PushState::Scheduled), of(8, PushState::Finished)];
+        let all = all.into_iter().filter(|it| before.is_none_or(|before| it.id < before));
+        Answer::Push(PushAnswer::Orders(all.take(*count as usize).collect()))
+    });
+    let (status, told) = test_api.json("GET", "/v1/pushes?limit=1", "");
+    assert_eq!((status, &told["next"]), (200, &json!("9")));
+    assert_eq!(told["pushes"][0]["send_at_ms"], NOW_MS + 1);
+    check_answer("get", "/v1/pushes", &told);
+    let (_, told) = test_api.json("GET", "/v1/pushes?after=9", "");
+    assert_eq!((&told["pushes"][0]["id"], &told["next"]), (&json!("8"), &json!(null)));
+    let (_, told) = test_api.json("GET", "/v1/pushes?state=scheduled", "");
+    assert_eq!(told["pushes"].as_array().map(Vec::len), Some(1));
+    assert_eq!(test_api.json("GET", "/v1/pushes?state=late", "").0, 400);
 }
 
 #[test]

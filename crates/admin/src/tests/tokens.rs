@@ -116,7 +116,8 @@ fn answer(command: &Command) -> Answer {
             let (id, outcomes, counts) = (order.id, Vec::new(), PushCounts::default());
             Answer::Push(PushAnswer::Pushed { id, outcomes, counts })
         }
-        Command::Push(PushCommand::PushCounts(_)) => {
+        Command::Push(PushCommand::Orders { .. }) => Answer::Push(PushAnswer::Orders(Vec::new())),
+        Command::Push(PushCommand::PushCounts(_) | PushCommand::Cancel { .. }) => {
             Answer::Push(PushAnswer::Counts(Some(PushCounts::default())))
         }
         Command::Push(PushCommand::States { devices, .. }) => {
@@ -246,7 +247,8 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         ("delete", "/v1/clients/{client}/subscriptions") => "?filter=a",
         ("get", "/v1/presence" | "/v1/presence/history" | "/v1/presence/stored") => "?client=c",
         ("get", "/v1/chat/accounts/{account}/history") => "?with=bob",
-        ("get", "/v1/devices" | "/v1/events") => "?product=shop",
+        ("get", "/v1/devices" | "/v1/events" | "/v1/pushes") => "?product=shop",
+        ("delete", "/v1/pushes/{id}") => "?product=shop",
         (_, path) if path == "/v1/device" || path.starts_with("/v1/device/") => {
             "?product=shop&device=till-7"
         }

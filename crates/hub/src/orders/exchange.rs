@@ -58,6 +58,9 @@ impl Jobs {
         if self.at(id).is_some() || !(is_needed || self.has_room()) {
             return fx.answers.push((reply, PushAnswer::Busy));
         }
+        if order.send_at_ms().is_some() && !self.has_room_to_schedule() {
+            return fx.answers.push((reply, PushAnswer::TooManyScheduled));
+        }
         self.keep_order(now, Arc::new(order), vec![reply], log, fx);
     }
 
@@ -175,11 +178,16 @@ impl Jobs {
         fx: &mut Effects,
     ) -> bool {
         self.tell_ends(id, log, fx);
+        // A cancel is over when the counts of its push are on stable storage.
+        let push = self.at(id).and_then(|job| job.cancels);
+        push.into_iter().for_each(|push| self.tell_ends(push, log, fx));
+        let is_told = push.and_then(|push| self.at(push)).is_none_or(|job| job.asked == 0);
         let (me, again) = (self.shard, now.after(self.silence));
         let open = self.at(id).and_then(|job| job.open.as_ref());
         let Some(owner) = open.map(|open| self.owner_of(&open.order)) else { return false };
         let Some(job) = self.at_mut(id) else { return false };
-        let is_idle = job.asked == 0 && job.counts.pending == 0 && !job.counts.running;
+        let is_through = job.counts.pending == 0 && !job.counts.running;
+        let is_idle = is_told && is_through && job.asked == 0;
         let Some(open) = job.open.as_mut().filter(|open| open.is_kept) else { return false };
         if owner != me {
             // Its owner says that it is closed; until then it may not have heard.
@@ -214,6 +222,7 @@ impl Jobs {
         let Some(job) = self.at_mut(id) else { return };
         job.asked -= 1;
         if result.is_ok() {
+            self.look_at_cancel_of(id, now.mono);
             return self.look(id, now.mono);
         }
         // What was to be removed is being removed; that it was is told again.
@@ -255,6 +264,7 @@ impl Jobs {
         log: &mut LogCalls,
         fx: &mut Effects,
     ) {
+        self.look_at_cancel_of(id, now.mono);
         let Some(job) = self.at_mut(id) else { return };
         job.asked -= 1;
         if result.is_err() {
@@ -337,6 +347,7 @@ impl Jobs {
     /// Tells of an order whom it is time to tell or to ask, and gives up who has it and is silent.
     fn tell_others(&mut self, now: Now, id: MessageId, fx: &mut Effects) {
         let (again, silence) = (now.after(self.answer_max), now.after(self.silence));
+        let is_scheduled = self.is_scheduled(id);
         let Some(open) = self.at_mut(id).and_then(|job| job.open.as_mut()) else { return };
         let mut later: Option<Instant> = None;
         for (&shard, other) in &mut open.others {
@@ -351,6 +362,11 @@ impl Jobs {
                     until
                 }
                 Other::GivenUp | Other::Over => continue,
+                // Its time has not come.
+                Other::Taken(_) if is_scheduled => {
+                    *other = Other::Taken(silence);
+                    silence
+                }
                 // It answers by how far it is.
                 Other::Taken(_) => {
                     *other = Other::Silent(silence);

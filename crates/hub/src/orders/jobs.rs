@@ -12,7 +12,7 @@ use crate::log::durable::order::{Cancel, Ends, Kind, Named, Progress, StoredOrde
 use base::hash;
 use base::time::Instant;
 use model::id::{MessageId, ProductKey, ShardId};
-use model::ports::pushes::{PushCounts, PushState};
+use model::ports::pushes::{OrderState, PushCounts, PushState};
 use model::push::{Outcome, Rejection};
 use model::timeline::{Seq, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,7 +104,7 @@ pub(crate) struct Job {
     pub product: Option<ProductKey>,
     /// The push that it cancels.
     pub cancels: Option<MessageId>,
-    /// A cancel made it known: it counts what was recalled.
+    /// A cancel made it known: each device is counted when the push ends there.
     pub is_recall: bool,
     /// Absent once it is over.
     pub open: Option<Box<Open>>,
@@ -180,8 +180,11 @@ pub(crate) struct Jobs {
     cancelled: BTreeMap<MessageId, MessageId>,
     names: BTreeMap<u128, MessageId>,
     jobs_max: usize,
-    /// Open ones.
+    /// Open ones whose time has come.
     open: BTreeSet<MessageId>,
+    /// Open ones that are sent later: when, in Unix milliseconds. Their ids tell that time, too.
+    scheduled: BTreeMap<MessageId, u64>,
+    scheduled_max: usize,
     /// When each of those that have something to do is looked at next.
     due: BTreeMap<MessageId, Instant>,
     /// By slot, the last order that was open when the device was made known or its tags changed:
@@ -190,7 +193,7 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Remembers as many as the limits say, at least one.
+    /// Remembers as many as the limits say, at least a push and its cancel.
     pub fn new(settings: &Settings) -> Jobs {
         let mut jobs = Jobs {
             shard: settings.shard,
@@ -203,6 +206,8 @@ impl Jobs {
             names: BTreeMap::new(),
             jobs_max: 1,
             open: BTreeSet::new(),
+            scheduled: BTreeMap::new(),
+            scheduled_max: 0,
             due: BTreeMap::new(),
             through: BTreeMap::new(),
         };
@@ -216,7 +221,8 @@ impl Jobs {
         self.age_s_max = pushes.job_age_s_max;
         self.answer_max = Duration::from_millis(limits.answer_ms_max.into());
         self.silence = Duration::from_secs(pushes.order_silence_s_max.into()) / 2;
-        self.jobs_max = (pushes.jobs_max as usize).max(1);
+        self.jobs_max = (pushes.jobs_max as usize).max(2);
+        self.scheduled_max = pushes.scheduled_max as usize;
     }
 
     /// The shard that owns an order.
@@ -255,24 +261,40 @@ impl Jobs {
 
     /// Whether another order may be taken, once the one that is to be forgotten is.
     pub fn has_room(&self) -> bool {
-        self.jobs.len() < self.jobs_max || self.open.len() < self.jobs.len()
+        let count = self.jobs.len() - self.scheduled.len();
+        count < self.jobs_max || self.open.len() < count
     }
 
-    /// The oldest order that is over, if it has to go for its age or for want of room.
+    /// Whether another order may be scheduled.
+    pub fn has_room_to_schedule(&self) -> bool {
+        self.scheduled.len() < self.scheduled_max
+    }
+
+    /// The oldest order that is over, if it has to go for its age or for want of room. A push that
+    /// was cancelled is as old as its cancel, and goes before it.
     pub fn forgettable(&self, taken_before_s: u32) -> Option<MessageId> {
-        // A cancel outlives its push.
-        let is_needed = |job: &Job| job.cancels.is_some_and(|push| self.jobs.contains_key(&push));
-        let over = |(_, job): &(&MessageId, &Job)| job.open.is_none() && !is_needed(job);
-        let (&id, job) = self.jobs.iter().find(over)?;
-        let is_many = self.jobs.len() > self.jobs_max;
+        let is_over = |job: &Job| job.open.is_none();
+        let mut all = self.jobs.iter().filter(|(id, _)| !self.cancelled.contains_key(id));
+        let (id, at_s) = all.find_map(|(&id, job)| {
+            let push = job.cancels.and_then(|push| Some((push, self.jobs.get(&push)?)));
+            let goes = match push {
+                Some((push, of)) => is_over(of).then_some(push),
+                None => Some(id),
+            };
+            Some((goes?, job.at_s)).filter(|_| is_over(job))
+        })?;
+        let job = self.jobs.get(&id)?;
+        let is_many = self.jobs.len() - self.scheduled.len() > self.jobs_max;
         let is_idle = job.settled.is_empty() && job.asked == 0;
-        ((is_many || job.at_s < taken_before_s) && is_idle).then_some(id)
+        ((is_many || at_s < taken_before_s) && is_idle).then_some(id)
     }
 
     /// An order is remembered from now on. It must not be known.
     pub fn insert(&mut self, id: MessageId, job: Job) {
-        if job.open.is_some() {
-            self.open.insert(id);
+        match job.open.as_ref().map(|open| open.order.send_at_ms()) {
+            Some(Some(at_ms)) => drop(self.scheduled.insert(id, at_ms)),
+            Some(None) => drop(self.open.insert(id)),
+            None => {}
         }
         if let Some(named) = job.named {
             self.names.insert(named.key, id);
@@ -297,6 +319,7 @@ impl Jobs {
     /// It is open no more.
     pub fn closed(&mut self, id: MessageId) {
         self.open.remove(&id);
+        self.scheduled.remove(&id);
         if self.open.is_empty() {
             self.through.clear();
         }
@@ -337,11 +360,20 @@ impl Jobs {
         job.is_some_and(|job| cancel.is_for(job.product.as_ref()))
     }
 
-    /// A push that is cancelled waited for a device, whatever it was ordered for: it has a job from
-    /// now on. Whether that counts the device already, if it is `counted` at all.
-    pub fn recall(&mut self, push: MessageId, counted: bool, new: impl FnOnce() -> Job) -> bool {
-        let job = self.jobs.entry(push).or_insert_with(|| Job { is_recall: true, ..new() });
-        counted && !job.is_recall
+    /// A push that is cancelled waits for a device, whatever it was ordered for: it has a job from
+    /// now on, which counts the devices at which it ends.
+    pub fn recall(&mut self, push: MessageId, at_s: u32, product: ProductKey) {
+        let new = || Job {
+            product: Some(product),
+            is_recall: true,
+            ..Job::new(at_s, None, PushCounts::default())
+        };
+        self.jobs.entry(push).or_insert_with(new);
+    }
+
+    /// Whether a push was not known before its cancel: its devices are counted when it ends there.
+    pub fn is_recall(&self, push: MessageId) -> bool {
+        !self.cancelled.is_empty() && self.jobs.get(&push).is_some_and(|job| job.is_recall)
     }
 
     /// The orders that are open.
@@ -349,7 +381,44 @@ impl Jobs {
         self.open.iter().copied()
     }
 
-    /// The last of them.
+    /// Those that are open and sent later.
+    pub fn scheduled(&self) -> impl Iterator<Item = MessageId> {
+        self.scheduled.keys().copied()
+    }
+
+    /// Whether the time of an order is still to come.
+    pub fn is_scheduled(&self, id: MessageId) -> bool {
+        self.scheduled.contains_key(&id)
+    }
+
+    /// An id for an order that is sent at this Unix millisecond, instead of its `own`.
+    pub fn id_ahead(&self, own: MessageId, at_ms: u64) -> MessageId {
+        let is_free =
+            |id: &MessageId| !self.jobs.contains_key(id) && !self.cancelled.contains_key(id);
+        let mut ids = MessageId::ahead(own, at_ms, (self.shard.0, self.shards));
+        ids.find(is_free).expect("there are ids without end")
+    }
+
+    /// The next order whose time has come, and which goes on from now on.
+    pub fn take_scheduled(&mut self, wall_ms: u64) -> Option<MessageId> {
+        let due = self.scheduled.iter().take_while(|(_, at_ms)| **at_ms <= wall_ms);
+        // One that is cancelled, or over, is closed soon.
+        let goes_on = |id: &MessageId| {
+            let job = self.jobs.get(id).filter(|job| job.counts.running);
+            job.is_some_and(|job| job.open.as_ref().is_some_and(|open| open.is_kept))
+        };
+        let id = due.map(|(id, _)| *id).find(goes_on)?;
+        self.scheduled.remove(&id);
+        self.open.insert(id);
+        Some(id)
+    }
+
+    /// When the next one is sent, Unix milliseconds.
+    pub fn next_scheduled_ms(&self) -> Option<u64> {
+        self.scheduled.values().next().copied()
+    }
+
+    /// The last of the open ones whose time has come.
     pub fn last_open(&self) -> Option<MessageId> {
         self.open.last().copied()
     }
@@ -358,6 +427,13 @@ impl Jobs {
     pub fn look(&mut self, id: MessageId, at: Instant) {
         let due = self.due.entry(id).or_insert(at);
         *due = at.min(*due);
+    }
+
+    /// The same with the cancel of a push, if there is one.
+    pub fn look_at_cancel_of(&mut self, push: MessageId, at: Instant) {
+        if let Some(&cancel) = self.cancelled.get(&push) {
+            self.look(cancel, at);
+        }
     }
 
     /// The next order that is to be looked at.
@@ -438,10 +514,29 @@ impl Jobs {
         let job = self.jobs.get(&id).filter(|job| job.cancels.is_none())?;
         let state = match job.counts.running {
             _ if self.is_cancelled(id, job.product.as_ref()) => PushState::Cancelled,
+            true if self.is_scheduled(id) => PushState::Scheduled,
             true => PushState::Running,
             false => PushState::Finished,
         };
         Some(PushCounts { state, ..job.counts })
+    }
+
+    /// Pushes that are remembered, the highest id first.
+    pub fn list(
+        &self,
+        product: Option<&ProductKey>,
+        before: Option<MessageId>,
+        count: usize,
+    ) -> Vec<OrderState> {
+        let before = before.unwrap_or(MessageId(u64::MAX));
+        let all = self.jobs.range(..before).rev();
+        let of = all.filter(|(_, job)| product.is_none() || job.product.as_ref() == product);
+        let states = of.filter_map(|(&id, job)| {
+            let (counts, product) = (self.counts(id)?, job.product.clone());
+            let send_at_ms = self.scheduled.get(&id).copied();
+            Some(OrderState { id, product, send_at_ms, counts })
+        });
+        states.take(count).collect()
     }
 
     /// Ends that no row on stable storage tells of.
@@ -458,7 +553,8 @@ impl Jobs {
             assert_eq!(c.matched, sum, "columns of {id:?}: {c:?}");
             let has_look = job.settled.is_empty() || self.due.contains_key(id);
             assert!(has_look, "what ended is told");
-            assert_eq!(job.open.is_some(), self.open.contains(id), "open ones");
+            let is_open = self.open.contains(id) != self.is_scheduled(*id);
+            assert_eq!(job.open.is_some(), is_open, "open ones");
         }
     }
 }

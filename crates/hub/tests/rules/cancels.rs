@@ -14,14 +14,14 @@ use model::timeline::Space;
 
 const CANCELLED: Outcome = Outcome::Rejected(Rejection::Cancelled);
 
-/// Cancels a push under a fresh id; returns the number of the command.
+/// Cancels a push; returns the number of the command.
 fn cancel(world: &mut HubHarness, push: MessageId) -> u64 {
     cancel_of(world, push, None)
 }
 
 fn cancel_of(world: &mut HubHarness, push: MessageId, product: Option<&str>) -> u64 {
     let product = product.map(|name| ProductKey::parse(name).expect("a name"));
-    let id = MessageId(1 << 60 | push.0 << 16 | world.message_id().0);
+    let id = world.message_id();
     world.tell(PushCommand::Cancel { id, push, product })
 }
 
@@ -101,6 +101,25 @@ fn a_fan_out_that_runs_is_stopped() {
     world.restart();
     rest(&mut world);
     assert_eq!((world.counts(push), waiting(&mut world, 0..20)), (counts, vec![0; 20]));
+    world.hub.audit();
+}
+
+#[test]
+fn an_answered_cancel_has_the_same_counts_after_a_kill() {
+    let mut world = HubHarness::new();
+    let seats = tagged(&mut world, 0..3);
+    away(&mut world, 3..6);
+    let (push, _) = world.push_to(PushTarget::Tag(tag("t")), |_| {});
+    world.turn();
+    world.ack(&seats[0], &[push]);
+    let reply = cancel(&mut world, push);
+    (0..4).for_each(|_| world.turn());
+    assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)), "at once");
+    let counts = world.counts(push);
+    assert_eq!((counts.matched, counts.delivered, counts.cancelled), (6, 1, 5));
+    world.restart();
+    rest(&mut world);
+    assert_eq!(world.counts(push), counts);
     world.hub.audit();
 }
 
@@ -255,6 +274,41 @@ fn a_kill_while_a_list_is_recalled_brings_none_of_it_back() {
 }
 
 #[test]
+fn a_push_that_was_forgotten_is_recalled_and_counted_where_it_still_waits() {
+    let limits = limited(|pushes| (pushes.jobs_max, pushes.fan_out_slice) = (1, 1));
+    let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
+    let seats = tagged(&mut world, 0..6);
+    let (push, _) = world.push_to(PushTarget::Product, |_| {});
+    // Nobody acknowledges it, so it is stored, and another order takes its place in memory.
+    (0..9).for_each(|_| world.pass_ms(10_000));
+    rest(&mut world);
+    world.push_to(PushTarget::Tag(tag("none")), |_| {});
+    rest(&mut world);
+    world.push_to(PushTarget::Tag(tag("none")), |_| {});
+    rest(&mut world);
+    assert!(unknown(&mut world, push));
+    world.ack(&seats[0], &[push]);
+    let reply = cancel(&mut world, push);
+    for _ in 0..2 {
+        world.hub.turn(world.now, &mut world.fx);
+        world.store();
+    }
+    // One that still has it takes it while it is recalled.
+    assert!(world.counts(push).cancelled < 4);
+    world.ack(&seats[5], &[push]);
+    rest(&mut world);
+    assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)));
+    let counts = world.counts(push);
+    let told = (counts.matched, counts.delivered, counts.cancelled, counts.stored);
+    assert_eq!(told, (5, 1, 4, 0));
+    assert_eq!(world.log.kept(Space::Pushes), []);
+    world.restart();
+    rest(&mut world);
+    assert_eq!(world.counts(push), counts);
+    world.hub.audit();
+}
+
+#[test]
 fn a_push_that_the_log_was_asked_to_keep_is_recalled_when_it_answers() {
     let mut world = HubHarness::new();
     away(&mut world, 0..1);
@@ -317,8 +371,9 @@ fn owner_of_cancel(push: MessageId) -> usize {
 
 /// A cancel at its owner; returns the owner and the number of the command.
 fn cancel_in(pair: &mut Pair, push: MessageId) -> (usize, u64) {
-    let owner = owner_of_cancel(push);
-    (owner, cancel(&mut pair.worlds[owner], push))
+    let (owner, id) = (owner_of_cancel(push), MessageId(5_000 + push.0));
+    let reply = pair.worlds[owner].tell(PushCommand::Cancel { id, push, product: None });
+    (owner, reply)
 }
 
 #[test]

@@ -113,6 +113,7 @@ pub fn order(id: MessageId, target: PushTarget) -> PushOrder {
         silent: false,
         wait_ms: 1_000,
         receipts: false,
+        send_at_ms: None,
         idempotency_key: None,
     }
 }

@@ -161,6 +161,12 @@ impl Log {
         }
     }
 
+    /// Has from now on what another log has too, as when the number of logs changes.
+    pub fn take_over(&mut self, other: &Log) {
+        self.rows.extend(other.rows.clone());
+        self.timelines.extend(other.timelines.clone());
+    }
+
     /// A message is gone, as by retention.
     pub fn drop_message(&mut self, timeline: TimelineId, seq: Seq) {
         let (_, messages) = self.timelines.get_mut(&timeline).expect("a timeline");

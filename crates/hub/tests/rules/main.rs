@@ -17,6 +17,7 @@ mod random;
 mod reports;
 mod restart;
 mod rows;
+mod schedules;
 mod session;
 mod store;
 mod transitions;

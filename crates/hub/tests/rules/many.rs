@@ -605,6 +605,43 @@ fn a_shard_that_is_at_work_for_long_is_not_given_up() {
     assert!(pair.worlds.iter().all(|world| world.log.rows(Table::Orders) == 1));
 }
 
+#[test]
+fn a_shard_that_goes_leaves_what_its_rows_tell_whether_it_heard_that_an_order_is_closed_or_not() {
+    for hears in [false, true] {
+        let mut pair = Pair::with_away();
+        let push = (1_000..).map(MessageId).find(|push| owner(*push) == 0).expect("some are");
+        let order = crate::harness::order(push, PushTarget::Tag(tag("t")));
+        pair.worlds[0].tell(PushCommand::Push(order));
+        // A device of the other shard takes it while the order is open.
+        pair.post(0);
+        pair.worlds[1].turn();
+        let seat = pair.worlds[1].seat("d5");
+        pair.worlds[1].ack(&seat, &[push]);
+        pair.worlds[1].pass_ms(300);
+        for _ in 0..20 {
+            pair.worlds[1].turn();
+            pair.post(1);
+            pair.worlds[0].turn();
+            let closes =
+                |(_, message): &(ShardId, OrderMessage)| matches!(message, OrderMessage::Close(..));
+            pair.loses = !hears && pair.worlds[0].fx.peer_messages.iter().any(closes);
+            pair.post(0);
+        }
+        let other = pair.worlds[1].log.clone();
+        let world = &mut pair.worlds[0];
+        world.log.take_over(&other);
+        world.change(|settings, _| settings.shards = 1);
+        for _ in 0..3 {
+            world.restart();
+            let counts = world.counts(push);
+            let told = (counts.matched, counts.delivered, counts.stored);
+            assert_eq!(told, (12, 1, 11), "hears: {hears}");
+            rest(world);
+            world.hub.audit();
+        }
+    }
+}
+
 /// The collapse key of an order.
 fn collapses(order: &mut PushOrder) {
     order.collapse = Some("k".into());

@@ -132,7 +132,7 @@ impl Play {
         let known: Vec<_> = many.chain(stored).collect();
         let at = self.rng.below(known.len() as u64 + 1) as usize;
         let push = known.get(at).copied().unwrap_or(MessageId(1 << 61));
-        let id = MessageId(1 << 62 | self.world.message_id().0);
+        let id = self.world.message_id();
         self.world.tell(PushCommand::Cancel { id, push, product: None });
         self.cancelled.insert(push);
     }

@@ -29,6 +29,11 @@ section! {
         @live jobs_max: u32 = 1_024, whole(1..=1_000_000, "push orders");
         /// How long a finished order is remembered, counted from when it was accepted.
         @live job_age_s_max: u32 = 7 * 24 * 3_600, whole(1..=10 * 365 * 86_400, "seconds");
+        /// Push orders that wait for their time (`send_at_ms`). One more is refused
+        /// (`too_many_scheduled`).
+        @live scheduled_max: u32 = 1_024, whole(0..=1_000_000, "push orders");
+        /// How far ahead a push may be scheduled. The API refuses a later time.
+        @live schedule_s_max: u32 = 30 * 86_400, whole(1..=10 * 365 * 86_400, "seconds");
         /// How long a shard may be silent about an order to a tag or a product that it accepted.
         /// After half of it the shard is asked; after all of it the order is closed without that
         /// shard, and counted. The shard has the order on its own disk and still finishes it.

@@ -35,6 +35,15 @@ pub enum PushCommand {
         /// The devices, at most `push_devices_max`.
         devices: Vec<DeviceId>,
     },
+    /// Orders that are remembered, those to be sent last first. Answer: `Orders`.
+    Orders {
+        /// Of this product; of all when absent.
+        product: Option<ProductKey>,
+        /// Only those below this id, where the last page ended.
+        before: Option<MessageId>,
+        /// The most to return.
+        count: u32,
+    },
     /// A page of devices. Answer: `Page`.
     List {
         /// Only devices of this product; absent: of all products.
@@ -127,6 +136,9 @@ pub struct PushOrder {
     pub wait_ms: u32,
     /// Tell the end of this push at each device as an event.
     pub receipts: bool,
+    /// When it is sent, Unix milliseconds; at once when absent. It is answered with its counts then,
+    /// whatever its target, and its id tells this time.
+    pub send_at_ms: Option<u64>,
     /// The application's own name for this order, 1 to [`PushOrder::KEY_BYTES_MAX`] bytes. The
     /// order is on stable storage before anything is sent, and a repeated one is answered with the
     /// first one's id and changes nothing.
@@ -163,6 +175,8 @@ pub enum PushAnswer {
     },
     /// Answer to `PushCounts`; absent when the push is not remembered.
     Counts(Option<PushCounts>),
+    /// Answer to `Orders`.
+    Orders(Vec<OrderState>),
     /// Answer to `States`.
     Devices(Vec<DeviceState>),
     /// Answer to `List`.
@@ -186,6 +200,8 @@ pub enum PushAnswer {
     StoreFailed,
     /// The idempotency key was used before for another order: nothing was done.
     Conflict,
+    /// As many pushes are scheduled as may be: nothing was done.
+    TooManyScheduled,
 }
 
 /// Progress of a push. `matched` is the sum of the others.
@@ -217,6 +233,8 @@ pub enum PushState {
     /// All its devices were visited.
     #[default]
     Finished,
+    /// Its time has not come.
+    Scheduled,
     /// Its devices are being visited.
     Running,
     /// It was cancelled.
@@ -225,12 +243,14 @@ pub enum PushState {
 
 impl PushState {
     /// All of them.
-    pub const ALL: [PushState; 3] = [PushState::Finished, PushState::Running, PushState::Cancelled];
+    pub const ALL: [PushState; 4] =
+        [PushState::Finished, PushState::Scheduled, PushState::Running, PushState::Cancelled];
 
     /// The word in answers.
     pub const fn name(self) -> &'static str {
         match self {
             PushState::Finished => "finished",
+            PushState::Scheduled => "scheduled",
             PushState::Running => "running",
             PushState::Cancelled => "cancelled",
         }
@@ -250,6 +270,19 @@ impl PushCounts {
         self.running |= other.running;
         self.state = self.state.max(other.state);
     }
+}
+
+/// An order that is remembered, as the API tells it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OrderState {
+    /// The push.
+    pub id: MessageId,
+    /// Whose devices it is for. Absent when that is not remembered.
+    pub product: Option<ProductKey>,
+    /// When it is sent, Unix milliseconds, while it is scheduled.
+    pub send_at_ms: Option<u64>,
+    /// How far it is.
+    pub counts: PushCounts,
 }
 
 /// State of a device, as the API tells it.

@@ -11,7 +11,7 @@ use hub::{cancel_home, order_home};
 use model::id::{DeviceId, MessageId, ProductKey, ShardId};
 use model::ports::control::{Answer, Command, Reply};
 use model::ports::pushes::{
-    DeviceState, PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget,
+    DeviceState, OrderState, PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget,
 };
 use model::push::{Outcome, Rejection};
 use model::request::owner;
@@ -46,6 +46,7 @@ impl<O: Outside + Send> Switchboard<O> {
                 self.gather(vec![(ShardId(0), command.into())], reply);
             }
             PushCommand::Cancel { push, .. } => self.cancel(command, push, reply),
+            PushCommand::Orders { count, .. } => self.orders(command, count as usize, reply),
             PushCommand::PushCounts(_)
             | PushCommand::Configure { .. }
             | PushCommand::PutProduct(_)
@@ -66,8 +67,9 @@ impl<O: Outside + Send> Switchboard<O> {
     }
 
     fn push(&self, order: PushOrder, reply: Reply) {
-        let PushTarget::Devices(devices) = &order.target else {
-            return self.push_to_many(order, reply);
+        let devices = match &order.target {
+            PushTarget::Devices(devices) if order.send_at_ms.is_none() => devices,
+            _ => return self.push_to_many(order, reply),
         };
         let split = self.split(&order.product, devices.clone());
         if split.is_empty() {
@@ -113,6 +115,18 @@ impl<O: Outside + Send> Switchboard<O> {
             answer => reply(answer),
         };
         self.gather(vec![(ShardId(owner), command.into())], Box::new(told));
+    }
+
+    /// Every shard has its part of each order; of all that they name the first ones are complete.
+    fn orders(&self, command: PushCommand, count: usize, reply: Reply) {
+        let cut = move |answer: Answer| match answer {
+            Answer::Push(PushAnswer::Orders(mut orders)) => {
+                orders.truncate(count);
+                reply(PushAnswer::Orders(orders).into());
+            }
+            answer => reply(answer),
+        };
+        self.gather_from_all(command.into(), Box::new(cut));
     }
 
     /// One shard is asked first, and the others under the id it answers: so an order that was cut
@@ -184,6 +198,9 @@ pub(super) fn merge(one: PushAnswer, other: PushAnswer) -> PushAnswer {
             PushAnswer::Counts(Some(counts))
         }
         (PushAnswer::Counts(one), PushAnswer::Counts(other)) => PushAnswer::Counts(one.or(other)),
+        (PushAnswer::Orders(one), PushAnswer::Orders(other)) => {
+            PushAnswer::Orders(merge_orders(one, other))
+        }
         (PushAnswer::Devices(mut devices), PushAnswer::Devices(more)) => {
             devices.extend(more);
             PushAnswer::Devices(devices)
@@ -191,11 +208,30 @@ pub(super) fn merge(one: PushAnswer, other: PushAnswer) -> PushAnswer {
         (PushAnswer::Done(one), PushAnswer::Done(other)) => PushAnswer::Done(one || other),
         // What went wrong somewhere is told, whatever went well elsewhere.
         (
-            wrong @ (PushAnswer::UnknownProduct | PushAnswer::StoreFailed | PushAnswer::Conflict),
+            wrong @ (PushAnswer::UnknownProduct
+            | PushAnswer::StoreFailed
+            | PushAnswer::Conflict
+            | PushAnswer::TooManyScheduled),
             _,
         ) => wrong,
         (_, other) => other,
     }
+}
+
+/// Two shards' parts of the orders that they remember, the highest id first.
+fn merge_orders(one: Vec<OrderState>, other: Vec<OrderState>) -> Vec<OrderState> {
+    let mut all = BTreeMap::<MessageId, OrderState>::new();
+    for order in one.into_iter().chain(other) {
+        match all.get_mut(&order.id) {
+            Some(known) => {
+                known.counts.add(&order.counts);
+                known.product = known.product.take().or(order.product);
+                known.send_at_ms = known.send_at_ms.or(order.send_at_ms);
+            }
+            None => drop(all.insert(order.id, order)),
+        }
+    }
+    all.into_values().rev().collect()
 }
 
 /// The answer for a shard whose mailbox was full.

@@ -260,7 +260,7 @@ fn every_example_of_an_order_is_one() {
             let body = example["value"].to_string().into_bytes();
             let read = match schema {
                 Some("PushOrder") => body::read::<PushBody>(&body)
-                    .and_then(|push| push.order(&limits, None, || MessageId(1)))
+                    .and_then(|push| push.order(&limits, NOW_MS, None, || MessageId(1)))
                     .map(drop),
                 Some("ProductChange") => body::read::<ProductBody>(&body)
                     .and_then(|change| {

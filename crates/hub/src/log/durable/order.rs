@@ -12,8 +12,9 @@
 
 use super::bytes::{self, text};
 use base::bytes::ByteReader;
-use model::id::{MessageId, ProductKey, ShardId, Tag};
+use model::id::{DeviceId, MessageId, ProductKey, ShardId};
 use model::ports::log::RowHome;
+use model::ports::pushes::PushTarget;
 use model::push::{Priority, Push};
 use model::timeline::TimelineId;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ const TAG: u8 = 8;
 const RECEIPTS: u8 = 16;
 const NAMED: u8 = 32;
 const CANCEL: u8 = 64;
+const AHEAD: u8 = 128;
 
 /// Flags of counts, beside `NAMED`.
 const PRODUCT: u8 = 1;
@@ -62,13 +64,15 @@ pub(crate) enum Ordered {
     Cancel(Cancel),
 }
 
-/// A push to a tag or a product.
+/// A push to a tag or a product, or one that is sent later.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PushToMany {
     pub push: Arc<Push>,
-    /// Those with this tag, or all of the product.
-    pub tag: Option<Tag>,
+    /// Devices are named only by one that is sent later, each once.
+    pub target: PushTarget,
     pub receipts: bool,
+    /// When it is sent, Unix milliseconds; at once when absent.
+    pub send_at_ms: Option<u64>,
 }
 
 /// The cancel of a push.
@@ -96,6 +100,14 @@ impl StoredOrder {
         }
     }
 
+    /// When its push is sent, if that is later.
+    pub(crate) fn send_at_ms(&self) -> Option<u64> {
+        match &self.what {
+            Ordered::Push(to_many) => to_many.send_at_ms,
+            Ordered::Cancel(_) => None,
+        }
+    }
+
     /// What it cancels.
     pub(crate) fn cancel(&self) -> Option<&Cancel> {
         match &self.what {
@@ -107,7 +119,13 @@ impl StoredOrder {
     /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         match &self.what {
-            Ordered::Push(to_many) => to_many.push.body.len(),
+            Ordered::Push(to_many) => {
+                let devices = match &to_many.target {
+                    PushTarget::Devices(devices) => devices.len(),
+                    PushTarget::Tag(_) | PushTarget::Product => 0,
+                };
+                to_many.push.body.len() + devices * size_of::<DeviceId>()
+            }
             Ordered::Cancel(_) => 0,
         }
     }
@@ -186,9 +204,10 @@ fn encode_push(order: &StoredOrder, to_many: &PushToMany) -> Box<[u8]> {
         (push.priority == Priority::High, HIGH),
         (push.silent, SILENT),
         (push.collapse.is_some(), COLLAPSE),
-        (to_many.tag.is_some(), TAG),
+        (matches!(to_many.target, PushTarget::Tag(_)), TAG),
         (to_many.receipts, RECEIPTS),
         (order.named.is_some(), NAMED),
+        (to_many.send_at_ms.is_some(), AHEAD),
     ];
     let mut out = vec![VERSION, bits(&flags)];
     out.extend_from_slice(&push.expire_at.to_le_bytes());
@@ -199,10 +218,14 @@ fn encode_push(order: &StoredOrder, to_many: &PushToMany) -> Box<[u8]> {
     if let Some(key) = &push.collapse {
         text(key, &mut out);
     }
-    if let Some(tag) = &to_many.tag {
+    if let PushTarget::Tag(tag) = &to_many.target {
         text(tag.as_str(), &mut out);
     }
     put_named(order.named, &mut out);
+    if let Some(at_ms) = to_many.send_at_ms {
+        out.extend_from_slice(&at_ms.to_le_bytes());
+        put_devices(&to_many.target, &mut out);
+    }
     out.extend_from_slice(&push.body);
     out.into()
 }
@@ -221,7 +244,7 @@ fn encode_cancel(order: &StoredOrder, cancel: &Cancel) -> Box<[u8]> {
 /// What the value of an order's row says.
 pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
     let mut from = ByteReader::of(VERSION, value)?;
-    let flags = from.flags(HIGH | SILENT | COLLAPSE | TAG | RECEIPTS | NAMED | CANCEL)?;
+    let flags = from.flags(u8::MAX)?;
     let has = |flag: u8| flags & flag != 0;
     if has(CANCEL) {
         return decode_cancel(id, flags, from);
@@ -231,11 +254,18 @@ pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
     let collapse = if has(COLLAPSE) { Some(from.short_text()?.into()) } else { None };
     let tag = if has(TAG) { Some(bytes::tag(&mut from)?) } else { None };
     let named = if has(NAMED) { Some(take_named(&mut from)?) } else { None };
+    let send_at_ms = if has(AHEAD) { Some(from.u64()?) } else { None };
+    let devices = if has(AHEAD) { take_devices(&mut from)? } else { Vec::new() };
+    let target = match tag {
+        Some(tag) => PushTarget::Tag(tag),
+        None if devices.is_empty() => PushTarget::Product,
+        None => PushTarget::Devices(devices),
+    };
     let priority = if has(HIGH) { Priority::High } else { Priority::Normal };
     let (silent, receipts) = (has(SILENT), has(RECEIPTS));
     let body = from.rest().into();
     let push = Arc::new(Push { id, product, app_id, body, collapse, expire_at, priority, silent });
-    let what = Ordered::Push(PushToMany { push, tag, receipts });
+    let what = Ordered::Push(PushToMany { push, target, receipts, send_at_ms });
     Some(StoredOrder { id, at_s, home, named, what })
 }
 
@@ -300,6 +330,22 @@ fn bits(flags: &[(bool, u8)]) -> u8 {
     flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum()
 }
 
+/// The devices that an order names; none if it is for others.
+fn put_devices(target: &PushTarget, out: &mut Vec<u8>) {
+    let devices = match target {
+        PushTarget::Devices(devices) => devices.as_slice(),
+        PushTarget::Tag(_) | PushTarget::Product => &[],
+    };
+    let count = u32::try_from(devices.len()).expect("push_devices_max bounds them");
+    out.extend_from_slice(&count.to_le_bytes());
+    devices.iter().for_each(|device| text(device.as_str(), out));
+}
+
+fn take_devices(from: &mut ByteReader<'_>) -> Option<Vec<DeviceId>> {
+    let count = from.u32()?;
+    (0..count).map(|_| bytes::device(from)).collect()
+}
+
 fn put_named(named: Option<Named>, out: &mut Vec<u8>) {
     if let Some(Named { key, content }) = named {
         out.extend_from_slice(&key.to_le_bytes());
@@ -316,6 +362,7 @@ fn take_named(from: &mut ByteReader<'_>) -> Option<Named> {
 mod tests {
     use super::*;
     use base::hash::HashKey;
+    use model::id::Tag;
     use model::timeline::Space;
 
     #[test]
@@ -330,27 +377,42 @@ mod tests {
             priority: Priority::High,
             silent: true,
         };
-        let (tag, receipts) = (Tag::parse("t").ok(), true);
+        let (tag, receipts) = (PushTarget::Tag(Tag::parse("t").expect("allowed")), true);
         let plain =
             Push { collapse: None, silent: false, priority: Priority::Normal, ..push.clone() };
-        let plain = PushToMany { push: Arc::new(plain), tag: None, receipts: false };
+        let (target, send_at_ms) = (PushTarget::Product, None);
+        let plain = PushToMany { push: Arc::new(plain), target, receipts: false, send_at_ms };
+        let names = ["a", "b"].map(|name| DeviceId::parse(name).expect("allowed"));
+        let later = |target| {
+            let send_at_ms = Some(1_900_000_000_000);
+            Ordered::Push(PushToMany { target, send_at_ms, ..plain.clone() })
+        };
         let full = StoredOrder {
             id: MessageId(77),
             at_s: 5,
             home: 1 << 63,
             named: Some(Named { key: 1 << 100, content: 9 }),
-            what: Ordered::Push(PushToMany { push: Arc::new(push), tag, receipts }),
+            what: Ordered::Push(PushToMany {
+                push: Arc::new(push),
+                target: tag,
+                receipts,
+                send_at_ms,
+            }),
         };
         let cancel = |product: &str| {
             Ordered::Cancel(Cancel { push: MessageId(7), product: ProductKey::parse(product).ok() })
         };
+        let listed = later(PushTarget::Devices(names.to_vec()));
+        let listed = StoredOrder { what: listed, ..full.clone() };
+        let later = StoredOrder { what: later(PushTarget::Product), ..full.clone() };
         let plain = StoredOrder { named: None, what: Ordered::Push(plain), ..full.clone() };
         let bound = StoredOrder { what: cancel("shop"), ..full.clone() };
         let free = StoredOrder { what: cancel(""), ..plain.clone() };
-        for order in [full, plain, bound, free] {
+        for order in [full, plain, listed, later, bound, free] {
             let value = encode(&order);
+            let body = if order.cancel().is_some() { 0 } else { b"\x00body".len() };
             assert_eq!(decode(order.id, &value), Some(order.clone()));
-            for cut in 0..value.len() - order.weight() {
+            for cut in 0..value.len() - body {
                 assert_eq!(decode(order.id, &value[..cut]), None);
             }
             assert_eq!(decode(order.id, &[&[99], &value[1..]].concat()), None);
