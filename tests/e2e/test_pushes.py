@@ -2,6 +2,7 @@
 
 import time
 
+import fixture
 from fixture import Case, poll
 from miop import MSG
 
@@ -121,3 +122,25 @@ class Schedules(Case):
         server.ask("POST", "/v1/pushes", later)
         status, answer = server.api("POST", "/v1/pushes", later)
         self.assertEqual((status, answer["error"]["code"]), (409, "too_many_scheduled"))
+
+    def test_the_command_line_schedules_lists_and_cancels(self):
+        server = self.start()
+        host, port = server.ports["api"]
+        where = ["--url", f"http://{host}:{port}", "--data", server.data]
+
+        def cli(*words):
+            done = fixture.run("push", *words, *where)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+        told = cli("--product", "demo", "--device", "d", "--at", at, "hello")
+        ident = told.split()[1]
+        self.assertIn("scheduled", told)
+        listed = cli("list", "--state", "scheduled", "--product", "demo")
+        self.assertRegex(listed, f"^{ident} scheduled +{at} +demo ")
+        for action in ("cancel", "status"):
+            self.assertIn("cancelled", cli(action, ident))
+        self.assertEqual(cli("list", "--state", "scheduled"), "")
+        done = fixture.run("push", "cancel", "77", *where)
+        self.assertEqual((done.returncode, "unknown" in done.stderr), (1, True), done.stderr)

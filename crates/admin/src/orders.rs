@@ -191,8 +191,8 @@ fn allow_time(at_ms: u64, now_ms: u64, limits: &Limits) -> Result<(), Fault> {
     match at_ms <= last_ms {
         true => Ok(()),
         false => Err(Fault::bad(format!(
-            "`send_at_ms` is {at_ms}, which is too far ahead: [limits] schedule_s_max allows {ahead_s} \
-             seconds, up to {last_ms}"
+            "`send_at_ms` is {at_ms}, which is too far ahead: [limits] schedule_s_max allows \
+             {ahead_s} seconds, up to {last_ms}"
         ))),
     }
 }

@@ -20,10 +20,10 @@
 //! ([`Hub::go_ahead`]). An order is owned by the hash of its name, if it has one, so a repeated one
 //! comes to the same shard.
 //!
-//! A cancel is owned by the hash of its push. Once a shard has it on stable storage, the push's scan
-//! ends there, nothing puts that push into a queue any more, a start included, and a scan recalls
-//! it from the queues. It is answered when all shards are through. If none of them knows the push,
-//! nothing of the cancel remains.
+//! A cancel is owned by the hash of its push. Once a shard has it on stable storage, the push's
+//! scan ends there, nothing puts that push into a queue any more, a start included, and a scan
+//! recalls it from the queues. It is answered when all shards are through. If none of them knows
+//! the push, nothing of the cancel remains.
 
 pub(crate) mod exchange;
 pub(crate) mod jobs;

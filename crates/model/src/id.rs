@@ -133,9 +133,9 @@ impl MessageId {
     }
 
     /// Ids for a push that is sent at a time to come, in the order in which they are to be tried
-    /// until one is not in use. They tell that time; ids that are given when it has come count from
-    /// zero, and these from the middle. `own` is an id that was given for the order, and `giver` one
-    /// of so many who give such ids.
+    /// until one is not in use. They tell that time; ids that are given when it has come count
+    /// from zero, and these from the middle. `own` is an id that was given for the order, and
+    /// `giver` one of so many who give such ids.
     pub fn ahead(
         own: MessageId,
         at_ms: u64,

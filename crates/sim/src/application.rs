@@ -197,7 +197,9 @@ impl Application {
 
     /// The server died: what was cancelled before comes no more.
     pub fn crashed_at(&mut self, now: Instant) {
-        self.cancelled.values_mut().for_each(|crash| drop(crash.get_or_insert(now)));
+        for crash in self.cancelled.values_mut() {
+            crash.get_or_insert(now);
+        }
     }
 
     /// Panics at a push that was cancelled and came after a crash. `came_over` is when the latest

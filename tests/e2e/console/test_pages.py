@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import time
 import unittest
 
 import miop
@@ -367,6 +368,27 @@ class Acts(Consoles):
         operator.submit("[name=body]")
         operator.says("unknown product")
         self.calm(operator, but=("404",))
+
+    def test_pushes_to_many_devices_are_listed_and_stopped(self):
+        self.device("lamp").close()
+        self.server.offline("lamp")
+        later = self.server.push(body="later", all=True, send_at_ms=int(time.time() + 3600) * 1000)
+        stored = self.server.push(body="now", all=True, wait_ms=5000)
+        operator = self.operator().go("push", "Push")
+        for push, count in ((later, 0), (stored, 1)):
+            operator.says(push["id"])
+            button = f"[aria-label='Stop push {push['id']}']"
+            operator.page.until(f"!!document.querySelector({json.dumps(button)})", "it is shown")
+            operator.page.run(f"document.querySelector({json.dumps(button)}).click()")
+            operator.says(f"Stop push {push['id']}?")
+            operator.click("Stop", "dialog button")
+            operator.says(f"Push {push['id']} is stopped. Recalled from {count} devices.")
+            self.assertEqual(self.server.ask("GET", f"/v1/pushes/{push['id']}")["state"],
+                             "cancelled")
+            gone = f"!document.querySelector({json.dumps(button)})"
+            operator.page.until(gone, "nothing of it is to be stopped")
+        self.assertEqual(self.server.state("lamp")["waiting"], 0)
+        self.calm(operator)
 
     def test_a_message_is_published_found_and_cleared(self):
         till = self.mqtt("till-1")

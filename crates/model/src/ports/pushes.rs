@@ -136,8 +136,8 @@ pub struct PushOrder {
     pub wait_ms: u32,
     /// Tell the end of this push at each device as an event.
     pub receipts: bool,
-    /// When it is sent, Unix milliseconds; at once when absent. It is answered with its counts then,
-    /// whatever its target, and its id tells this time.
+    /// When it is sent, Unix milliseconds; at once when absent. It is answered with its counts
+    /// then, whatever its target, and its id tells this time.
     pub send_at_ms: Option<u64>,
     /// The application's own name for this order, 1 to [`PushOrder::KEY_BYTES_MAX`] bytes. The
     /// order is on stable storage before anything is sent, and a repeated one is answered with the
