@@ -383,7 +383,9 @@ fn product_of(command: &Command) -> Option<&ProductKey> {
         | PushCommand::DropProduct(product)
         | PushCommand::Token { product, .. } => Some(product),
         PushCommand::PutProduct(product) => Some(&product.key),
-        PushCommand::Cancel { product, .. } => product.as_ref(),
+        PushCommand::Cancel { product, .. } | PushCommand::Pause { product, .. } => {
+            product.as_ref()
+        }
         PushCommand::PushCounts(_) | PushCommand::Products => None,
     }
 }

@@ -33,6 +33,7 @@ use model::product::{AnonymousFrom, Heartbeat, Product, Secret};
 use model::push::{Priority, Push};
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use std::num::NonZeroU32;
 use std::path::{Component, PathBuf};
 
 /// Longest wait for acknowledgements, milliseconds.
@@ -100,6 +101,9 @@ pub(crate) struct PushBody {
     /// When to send it, Unix milliseconds: at most schedule_s_max seconds ahead (30 days), and not
     /// together with `wait_ms`. ttl_s counts from then on.
     send_at_ms: Option<u64>,
+    /// Devices a second that are visited, at most; with `tag` and `all`. Absent: at full speed.
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    devices_per_s: Option<NonZeroU32>,
 }
 
 impl PushBody {
@@ -147,6 +151,9 @@ impl PushBody {
                 ));
             }
         }
+        if self.devices_per_s.is_some() && matches!(target, PushTarget::Devices(_)) {
+            return Err(Fault::bad("`devices_per_s` needs `tag` or `all: true`"));
+        }
         let priority = match self.priority.as_deref() {
             None | Some("normal") => Priority::Normal,
             Some("high") => Priority::High,
@@ -164,6 +171,7 @@ impl PushBody {
             wait_ms: self.wait_ms,
             receipts: self.receipts,
             send_at_ms: self.send_at_ms,
+            devices_per_s: self.devices_per_s,
             idempotency_key,
         })
     }
@@ -273,11 +281,11 @@ impl PushesQuery {
     }
 }
 
-/// Query of `DELETE /v1/pushes/{id}`.
+/// Query of `DELETE /v1/pushes/{id}`, and of `pause` and `resume` below it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CancelQuery {
-    /// Cancel the push only if it is for devices of this product.
+    /// Only if the push is for devices of this product.
     #[schemars(with = "Option<ProductName>")]
     pub(crate) product: Option<String>,
 }

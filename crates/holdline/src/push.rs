@@ -8,58 +8,18 @@ use serde_json::{Value, json};
 use std::io::Read;
 use std::process::ExitCode;
 
-/// Action of `holdline push`.
+/// A push and its targets, or what is done with one that was ordered. Without a subcommand clap
+/// demands the options that are required.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
-    order: Option<Order>,
-}
-
-#[derive(Subcommand)]
-enum Action {
-    /// Show the progress of a push to a tag or a product, or of a cancelled one
-    Status(Existing),
-    /// List pushes that are scheduled, running or remembered
-    List {
-        #[command(flatten)]
-        server: Server,
-        /// Only those in this state: scheduled, running, finished, cancelled
-        #[arg(long)]
-        state: Option<String>,
-        /// Only those for devices of this product
-        #[arg(long)]
-        product: Option<String>,
-        /// Maximum number of pushes
-        #[arg(long, default_value_t = 100)]
-        limit: u32,
-    },
-    /// Cancel a push: recall it from all devices that have not acknowledged it
-    Cancel(Existing),
-}
-
-/// A push that was ordered.
-#[derive(Args)]
-struct Existing {
-    #[command(flatten)]
-    server: Server,
-    /// Id of the push
-    id: String,
-    /// Product of its devices; needed with a token that is bound to products
-    #[arg(long)]
-    product: Option<String>,
-}
-
-/// Push and its targets.
-#[derive(Args)]
-struct Order {
-    #[command(flatten)]
     server: Server,
     /// Product of the devices
-    #[arg(long)]
-    product: String,
+    #[arg(long, required = true)]
+    product: Option<String>,
     #[command(flatten)]
     target: Target,
     /// How long to keep the message for offline devices: 90s, 5m, 1h30m; 0: deliver to online
@@ -84,6 +44,9 @@ struct Order {
     /// not wait for acknowledgements
     #[arg(long, value_name = "TIME", value_parser = unix_ms)]
     at: Option<u64>,
+    /// Devices a second, at most; with --tag or --all
+    #[arg(long, value_name = "DEVICES")]
+    rate: Option<u32>,
     /// How long to wait for acknowledgements: 500ms, 5s; a plain number is in milliseconds
     #[arg(
         long,
@@ -93,7 +56,8 @@ struct Order {
     )]
     wait: u32,
     /// The message; `-`: read it from standard input
-    body: String,
+    #[arg(required = true)]
+    body: Option<String>,
 }
 
 #[derive(Args)]
@@ -110,16 +74,55 @@ struct Target {
     all: bool,
 }
 
+#[derive(Subcommand)]
+enum Action {
+    /// Show the progress of a push to a tag or a product, or of a cancelled one
+    Status(Existing),
+    /// List pushes that are scheduled, running or remembered
+    List {
+        #[command(flatten)]
+        server: Server,
+        /// Only those in this state: scheduled, paused, running, finished, cancelled
+        #[arg(long)]
+        state: Option<String>,
+        /// Only those for devices of this product
+        #[arg(long)]
+        product: Option<String>,
+        /// Maximum number of pushes
+        #[arg(long, default_value_t = 100)]
+        limit: u32,
+    },
+    /// Pause a push to a tag or a product, or a scheduled one
+    Pause(Existing),
+    /// Resume a paused push
+    Resume(Existing),
+    /// Cancel a push: recall it from all devices that have not acknowledged it
+    Cancel(Existing),
+}
+
+/// A push that was ordered.
+#[derive(Args)]
+struct Existing {
+    #[command(flatten)]
+    server: Server,
+    /// Id of the push
+    id: String,
+    /// Product of its devices; needed with a token that is bound to products
+    #[arg(long)]
+    product: Option<String>,
+}
+
 /// Pushes and prints what became of it, a line a device.
 pub fn push(arguments: Arguments) -> ExitCode {
-    let answer = match (&arguments.action, &arguments.order) {
-        (Some(Action::Status(push)), _) => push.call("GET"),
-        (Some(Action::Cancel(push)), _) => push.call("DELETE"),
-        (Some(Action::List { server, state, product, limit }), _) => {
+    let answer = match &arguments.action {
+        Some(Action::Status(push)) => push.call("GET", ""),
+        Some(Action::Cancel(push)) => push.call("DELETE", ""),
+        Some(Action::Pause(push)) => push.call("POST", "/pause"),
+        Some(Action::Resume(push)) => push.call("POST", "/resume"),
+        Some(Action::List { server, state, product, limit }) => {
             return list(server, [state, product], *limit);
         }
-        (None, Some(arguments)) => order(arguments),
-        (None, None) => Err("give a push, or one of `status`, `list` and `cancel`".into()),
+        None => order(&arguments),
     };
     match answer {
         Ok(answer) => print(&answer),
@@ -155,15 +158,15 @@ fn list(server: &Server, [state, product]: [&Option<String>; 2], limit: u32) -> 
 }
 
 impl Existing {
-    fn call(&self, method: &str) -> Result<Value, String> {
-        let path = format!("/v1/pushes/{}", encoded(&self.id));
+    fn call(&self, method: &str, action: &str) -> Result<Value, String> {
+        let path = format!("/v1/pushes/{}{action}", encoded(&self.id));
         let product = if method == "GET" { None } else { self.product.clone() };
         self.server.call(method, &query(&path, &[("product", product)]), None)
     }
 }
 
-fn order(arguments: &Order) -> Result<Value, String> {
-    let mut body = arguments.body.clone();
+fn order(arguments: &Arguments) -> Result<Value, String> {
+    let mut body = arguments.body.clone().unwrap_or_default();
     if body == "-" {
         body.clear();
         std::io::stdin().read_to_string(&mut body).map_err(|error| error.to_string())?;
@@ -178,6 +181,9 @@ fn order(arguments: &Order) -> Result<Value, String> {
     });
     if let Some(at_ms) = arguments.at {
         order["send_at_ms"] = json!(at_ms);
+    }
+    if let Some(rate) = arguments.rate {
+        order["devices_per_s"] = json!(rate);
     }
     match (&arguments.target.tag, arguments.target.all) {
         (Some(tag), _) => order["tag"] = json!(tag),

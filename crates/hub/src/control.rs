@@ -4,6 +4,7 @@
 //! devices comes to every shard and is merged by the roof. Orders that must survive a restart
 //! (products, blocks, tags) are carried out, and answered, when the log has them.
 
+use crate::log::durable::order::{Change as PushChange, ChangeKind};
 use crate::log::durable::product;
 use crate::log::pending::{Order, OrderWhat, PendingCall};
 use crate::registry::device::{BindState, Device};
@@ -89,7 +90,12 @@ impl Hub {
                 PushAnswer::Token(token)
             }
             PushCommand::Cancel { id, push, product } => {
-                return self.cancel(now, (reply, id), (push, product), fx);
+                let change = PushChange { kind: ChangeKind::Cancel, push, product };
+                return self.change_push(now, (reply, id), change, fx);
+            }
+            PushCommand::Pause { id, push, product, paused } => {
+                let kind = if paused { ChangeKind::Pause } else { ChangeKind::Resume };
+                return self.change_push(now, (reply, id), PushChange { kind, push, product }, fx);
             }
             PushCommand::PushCounts(id) => PushAnswer::Counts(self.jobs.counts(id)),
             PushCommand::Orders { product, before, count } => {

@@ -97,7 +97,7 @@ impl Hub {
         let live_s = order.time_to_live_s.min(product.time_to_live_max_s);
         let (order_home, named) =
             (orders::order_home(home, &order), orders::named(home, &order, live_s));
-        let send_at_ms = order.send_at_ms;
+        let (send_at_ms, devices_per_s) = (order.send_at_ms, order.devices_per_s);
         if let Some(at_ms) = send_at_ms {
             order.id = self.jobs.id_ahead(order.id, at_ms);
         }
@@ -123,7 +123,7 @@ impl Hub {
         let at_s = send_at_ms.map_or(now.unix_s(), |ms| (ms / 1_000) as u32);
         let push = Arc::new(push);
         let (id, home) = (push.id, order_home);
-        let what = Ordered::Push(PushToMany { push, target, receipts, send_at_ms });
+        let what = Ordered::Push(PushToMany { push, target, receipts, send_at_ms, devices_per_s });
         let order = StoredOrder { id, at_s, home, named, what };
         self.jobs.take_order(now, reply, order, &mut self.log, fx);
     }

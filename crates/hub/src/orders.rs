@@ -31,7 +31,7 @@ pub(crate) mod scans;
 
 use crate::access::terms;
 use crate::log::cleanup::CleanupTask;
-use crate::log::durable::order::{Cancel, Named, Ordered};
+use crate::log::durable::order::{Change, ChangeKind, Named, Ordered};
 use crate::push::Sending;
 use crate::registry::DeviceName;
 use crate::session::Farewell;
@@ -46,7 +46,7 @@ use model::presence::PresenceVersion;
 use model::push::{Outcome, Priority, Rejection};
 use model::request::{HeartbeatWish, PushDelivery, Refusal, owner};
 use model::timeline::{Seq, TimelineId};
-use scans::{DeviceScan, Errand};
+use scans::{DeviceScan, Errand, Pace};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,9 +93,9 @@ pub fn cancel_home(home: HashKey, push: MessageId) -> u64 {
 }
 
 /// The name of a cancel: a repeated one is the same.
-fn name_of_cancel(home: HashKey, cancel: &Cancel) -> Named {
-    let product = cancel.product.as_ref().map_or("", ProductKey::as_str);
-    let parts: [&[u8]; 3] = [b"cancels", &cancel.push.0.to_be_bytes(), product.as_bytes()];
+fn name_of_cancel(home: HashKey, change: &Change) -> Named {
+    let product = change.product.as_ref().map_or("", ProductKey::as_str);
+    let parts: [&[u8]; 3] = [b"cancels", &change.push.0.to_be_bytes(), product.as_bytes()];
     Named { key: name_key(home, parts), content: 0 }
 }
 
@@ -165,26 +165,28 @@ impl Hub {
                 }
             },
             OrderMessage::Close(id, keeps) => {
-                let is_cancel = self.jobs.at(id).is_some_and(|job| job.cancels.is_some());
-                match is_cancel && !keeps {
-                    true => self.jobs.drop_cancel(id, &mut self.log, fx),
+                let is_change = self.jobs.at(id).is_some_and(|job| job.changes.is_some());
+                match is_change && !keeps {
+                    true => self.jobs.drop_change(id, &mut self.log, fx),
                     false => self.close_order(id, fx),
                 }
             }
         }
     }
 
-    /// The API cancels a push, and this is the cancel's owner.
-    pub(crate) fn cancel(
+    /// The API changes a push, and this is the change's owner.
+    pub(crate) fn change_push(
         &mut self,
         now: Now,
         (reply, id): (u64, MessageId),
-        (push, product): (MessageId, Option<ProductKey>),
+        change: Change,
         fx: &mut Effects,
     ) {
-        let (at_s, home, cancel) = (now.unix_s(), self.settings.home, Cancel { push, product });
-        let named = Some(name_of_cancel(home, &cancel));
-        let (home, what) = (cancel_home(home, push), Ordered::Cancel(cancel));
+        let (at_s, home, push) = (now.unix_s(), self.settings.home, change.push);
+        // What was paused and resumed may be paused again.
+        let is_cancel = change.kind == ChangeKind::Cancel;
+        let named = is_cancel.then(|| name_of_cancel(home, &change));
+        let (home, what) = (cancel_home(home, push), Ordered::Change(change));
         let order = StoredOrder { id, at_s, home, named, what };
         self.jobs.take_order(now, reply, order, &mut self.log, fx);
     }
@@ -203,7 +205,7 @@ impl Hub {
             let Some(id) = self.jobs.take_due(now.mono) else { break };
             if self.jobs.look_at(now, id, &mut self.log, fx) {
                 match self.jobs.is_in_vain(id) {
-                    true => self.jobs.drop_cancel(id, &mut self.log, fx),
+                    true => self.jobs.drop_change(id, &mut self.log, fx),
                     false => self.close_order(id, fx),
                 }
             }
@@ -231,8 +233,19 @@ impl Hub {
     pub(crate) fn turn_scans(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut visits = VISITS_MAX;
         let mut left = self.settings.limits.pushes.fan_out_slice;
+        let (mut waiting, mut next) = (0, None);
         while visits > 0 && left > 0 {
+            if waiting == self.scans.len() {
+                return next;
+            }
             let mut scan = self.scans.take()?;
+            if let Some(until) = scan.waits(now) {
+                next = earliest([next, until]);
+                waiting += 1;
+                self.scans.put_last(scan);
+                continue;
+            }
+            waiting = 0;
             // In a drain the log is to come to rest: the next start goes on with it.
             let pauses = self.draining || !self.log.is_easy();
             if scan.pauses() && pauses {
@@ -243,6 +256,11 @@ impl Hub {
                 Some(key) => {
                     if let Some(key) = key {
                         left -= 1;
+                        // One that had come to it before a start goes on at once.
+                        let is_new = |id| !self.is_through(key, id);
+                        if scan.pace.is_some() && scan.order().is_some_and(is_new) {
+                            scan.visits(now);
+                        }
                         if !self.visit(now, key, &scan.errand, fx) {
                             scan.stay(key);
                             self.scans.put_last(scan);
@@ -280,7 +298,7 @@ impl Hub {
             return;
         }
         let last = MessageId(u64::MAX);
-        while let Some(earlier) = self.scans.take_earlier(&self.registry, key, last) {
+        while let Some(earlier) = self.scans.take_earlier(&self.registry, key, last, true) {
             self.visit_with(now, key, &earlier, fx);
         }
         self.jobs.pass(key.slot);
@@ -291,7 +309,7 @@ impl Hub {
     /// room for them: then the later one must not come either.
     pub(crate) fn catch_up(&mut self, now: Now, key: Key, id: MessageId, fx: &mut Effects) -> bool {
         while self.log.has_room(1) {
-            let Some(earlier) = self.scans.take_earlier(&self.registry, key, id) else {
+            let Some(earlier) = self.scans.take_earlier(&self.registry, key, id, false) else {
                 return true;
             };
             self.visit_with(now, key, &earlier, fx);
@@ -350,7 +368,7 @@ impl Hub {
         let order = open.order.clone();
         let to_many = match &order.what {
             Ordered::Push(to_many) => to_many,
-            Ordered::Cancel(cancel) => return self.scan_recall(id, cancel),
+            Ordered::Change(change) => return self.take_change(id, change),
         };
         let product = &to_many.push.product;
         let number = self.registry.products.number(product);
@@ -378,12 +396,29 @@ impl Hub {
                 return self.jobs.walked(id);
             }
         };
-        self.scans.begin(Errand::Push(sending), Some(number), tag, &self.registry);
+        let scan = self.scans.begin(Errand::Push(sending), Some(number), tag, &self.registry);
+        scan.paused = self.jobs.is_paused(id);
+        scan.pace = to_many.devices_per_s.map(|rate| Pace::new(rate, self.settings.shards));
+    }
+
+    /// A change of a push is on stable storage.
+    fn take_change(&mut self, id: MessageId, change: &Change) {
+        if change.kind == ChangeKind::Cancel {
+            return self.scan_recall(id, change);
+        }
+        let (push, paused) = (change.push, change.kind == ChangeKind::Pause);
+        let job = self.jobs.at(push);
+        let is_for = job.is_none_or(|job| change.is_for(job.product.as_ref()));
+        if is_for && job.is_none_or(|job| job.open.is_some()) {
+            self.jobs.pause(push, id, paused);
+            self.scans.pause(push, self.jobs.is_paused(push));
+        }
+        self.jobs.walked(id);
     }
 
     /// A cancel is on stable storage: its push goes no further, and the scan that recalls it
     /// begins, if it may wait somewhere.
-    fn scan_recall(&mut self, id: MessageId, cancel: &Cancel) {
+    fn scan_recall(&mut self, id: MessageId, cancel: &Change) {
         let push = cancel.push;
         self.jobs.cancel(push, id);
         let product = match &cancel.product {
@@ -398,7 +433,7 @@ impl Hub {
             if !self.jobs.knows(cancel) {
                 return self.jobs.walked(id);
             }
-            if running && job.cancels.is_none() {
+            if running && job.changes.is_none() {
                 self.scans.end_order(push);
                 self.jobs.walked(push);
             }

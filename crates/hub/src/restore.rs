@@ -8,7 +8,7 @@
 //! online and receipts of lists are not kept; a device that was online binds again.
 
 use crate::log::cleanup::CleanupTask;
-use crate::log::durable::order::{self, Kind};
+use crate::log::durable::order::{self, ChangeKind, Kind};
 use crate::log::durable::{device, mark, product, push};
 use crate::orders::jobs::Job;
 use crate::registry::item::{Item, Kept};
@@ -167,8 +167,8 @@ impl Hub {
                     return false;
                 }
                 let counts = PushCounts { running: true, ..PushCounts::default() };
-                if let Some(cancel) = order.cancel() {
-                    self.jobs.cancel(cancel.push, id);
+                if let Some(change) = order.change() {
+                    self.restore_change(id, change.push, change.kind);
                 }
                 let order = Arc::new(order);
                 let open = self.jobs.open_order(order.clone(), true);
@@ -177,6 +177,14 @@ impl Hub {
             }
             Kind::Counts(shard) => self.restore_counts(id, shard, key, value),
             Kind::Through(shard, number) => self.restore_through(id, shard, number, key, value),
+        }
+    }
+
+    fn restore_change(&mut self, id: MessageId, push: MessageId, kind: ChangeKind) {
+        match kind {
+            ChangeKind::Cancel => self.jobs.cancel(push, id),
+            ChangeKind::Pause => self.jobs.pause(push, id, true),
+            ChangeKind::Resume => self.jobs.pause(push, id, false),
         }
     }
 
@@ -194,12 +202,12 @@ impl Hub {
         }
         if self.jobs.at(id).is_none() {
             let counts = PushCounts::default();
-            if let Some(push) = progress.cancels {
-                self.jobs.cancel(push, id);
+            if let Some((push, kind)) = progress.changes {
+                self.restore_change(id, push, kind);
             }
-            let (product, cancels) = (progress.product, progress.cancels);
+            let (product, changes) = (progress.product, progress.changes);
             let job = Job::new(progress.at_s, progress.named, counts);
-            self.jobs.insert(id, Job { product, cancels, ..job });
+            self.jobs.insert(id, Job { product, changes, ..job });
         }
         let Some(job) = self.jobs.at_mut(id) else { return false };
         job.add(progress.ends);

@@ -61,6 +61,7 @@ fn push(server: &RunningServer, idempotency_key: Option<&str>, body: &[u8]) -> A
         wait_ms: 0,
         receipts: false,
         send_at_ms: None,
+        devices_per_s: None,
         idempotency_key: idempotency_key.map(Into::into),
     };
     ask(server, Command::Push(PushCommand::Push(order)))

@@ -233,6 +233,7 @@ fn store_for(server: &RunningServer, number: usize) {
         wait_ms: 0,
         receipts: false,
         send_at_ms: None,
+        devices_per_s: None,
         idempotency_key: None,
     };
     let tags = vec![Tag::parse("berlin").expect("allowed")];

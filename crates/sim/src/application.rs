@@ -482,6 +482,7 @@ impl Application {
             wait_ms: self.rng.below(3) as u32 * 2_000,
             receipts: true,
             send_at_ms: None,
+            devices_per_s: None,
             idempotency_key: None,
         }
     }

@@ -270,6 +270,14 @@ fn general() -> Vec<Route> {
         get("/v1/pushes/{id}", pushes::counts).wants(&[Push, Read], Free).refuses(FINDS)
             .told("pushCounts", "Progress of a push",
                 "Its counts. The server remembers only the latest pushes."),
+        post("/v1/pushes/{id}/pause", pushes::pause).wants(&[Push], Query).refuses(FINDS)
+            .told("pausePush", "Pause a push to a tag or a product, or a scheduled one",
+                "Its counts. No further device is visited until it is resumed, also after a \
+                 restart; a push that is finished stays so.")
+            .more("Other pushes overtake a paused one, and its `ttl_s` goes on. A device that \
+                   changes its tags gets it before."),
+        post("/v1/pushes/{id}/resume", pushes::resume).wants(&[Push], Query).refuses(FINDS)
+            .told("resumePush", "Resume a paused push", "Its counts. It goes on where it was."),
         delete("/v1/pushes/{id}", pushes::cancel).wants(&[Push], Query).refuses(FINDS)
             .told("cancelPush", "Cancel a push",
                 "Its counts: what was delivered before, and what was recalled.")

@@ -348,6 +348,7 @@ impl PushGateway {
             wait_ms: 0,
             receipts: false,
             send_at_ms: None,
+            devices_per_s: None,
             idempotency_key: None,
         };
         self.tally.to_hub.fetch_add(1, Ordering::Relaxed);

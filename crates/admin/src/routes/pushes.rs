@@ -12,7 +12,7 @@ use crate::table::About;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
-use model::id::{DeviceId, MessageId};
+use model::id::{DeviceId, MessageId, ProductKey};
 use model::ports::control::{Answer, Command};
 use model::ports::pushes::{PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget};
 use model::push::{Outcome, Rejection};
@@ -79,10 +79,48 @@ pub(crate) async fn cancel(
     path: Part,
     query: Asked<CancelQuery>,
 ) -> Result<Json<answers::PushCounts>, Fault> {
+    let (id, push, product) = change(&api, path, query)?;
+    progress(&api, push, PushCommand::Cancel { id, push, product }).await
+}
+
+/// `POST /v1/pushes/{id}/pause`
+pub(crate) async fn pause(
+    State(api): Api,
+    path: Part,
+    query: Asked<CancelQuery>,
+) -> Result<Json<answers::PushCounts>, Fault> {
+    let (id, push, product) = change(&api, path, query)?;
+    progress(&api, push, PushCommand::Pause { id, push, product, paused: true }).await
+}
+
+/// `POST /v1/pushes/{id}/resume`
+pub(crate) async fn resume(
+    State(api): Api,
+    path: Part,
+    query: Asked<CancelQuery>,
+) -> Result<Json<answers::PushCounts>, Fault> {
+    let (id, push, product) = change(&api, path, query)?;
+    progress(&api, push, PushCommand::Pause { id, push, product, paused: false }).await
+}
+
+/// The id of a change, its push, and the product that the push must be of.
+fn change(
+    api: &Shared,
+    path: Part,
+    query: Asked<CancelQuery>,
+) -> Result<(MessageId, MessageId, Option<ProductKey>), Fault> {
     let push = orders::push_id(&part(path)?)?;
     let product = asked(query)?.product.as_deref().map(orders::product).transpose()?;
-    let id = api.control.next_id();
-    match api.ask(Command::Push(PushCommand::Cancel { id, push, product })).await? {
+    Ok((api.control.next_id(), push, product))
+}
+
+/// The counts with which a command about a push is answered.
+async fn progress(
+    api: &Shared,
+    push: MessageId,
+    command: PushCommand,
+) -> Result<Json<answers::PushCounts>, Fault> {
+    match api.ask(Command::Push(command)).await? {
         Answer::Push(PushAnswer::Counts(Some(counts))) => {
             Ok(Json(answers::PushCounts::new(push, &counts)))
         }
@@ -116,13 +154,7 @@ pub(crate) async fn counts(
     path: Part,
 ) -> Result<Json<answers::PushCounts>, Fault> {
     let id = orders::push_id(&part(path)?)?;
-    match api.ask(Command::Push(PushCommand::PushCounts(id))).await? {
-        Answer::Push(PushAnswer::Counts(Some(counts))) => {
-            Ok(Json(answers::PushCounts::new(id, &counts)))
-        }
-        Answer::Push(PushAnswer::Counts(None)) => Err(Fault::unknown("push")),
-        _ => Err(Fault::internal()),
-    }
+    progress(&api, id, PushCommand::PushCounts(id)).await
 }
 
 /// How far a push to many has come when it is through, or when the time to wait is over. It was

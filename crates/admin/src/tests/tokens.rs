@@ -117,9 +117,9 @@ fn answer(command: &Command) -> Answer {
             Answer::Push(PushAnswer::Pushed { id, outcomes, counts })
         }
         Command::Push(PushCommand::Orders { .. }) => Answer::Push(PushAnswer::Orders(Vec::new())),
-        Command::Push(PushCommand::PushCounts(_) | PushCommand::Cancel { .. }) => {
-            Answer::Push(PushAnswer::Counts(Some(PushCounts::default())))
-        }
+        Command::Push(
+            PushCommand::PushCounts(_) | PushCommand::Cancel { .. } | PushCommand::Pause { .. },
+        ) => Answer::Push(PushAnswer::Counts(Some(PushCounts::default()))),
         Command::Push(PushCommand::States { devices, .. }) => {
             Answer::Push(PushAnswer::Devices(devices.iter().map(state).collect()))
         }
@@ -249,6 +249,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         ("get", "/v1/chat/accounts/{account}/history") => "?with=bob",
         ("get", "/v1/devices" | "/v1/events" | "/v1/pushes") => "?product=shop",
         ("delete", "/v1/pushes/{id}") => "?product=shop",
+        (_, "/v1/pushes/{id}/pause" | "/v1/pushes/{id}/resume") => "?product=shop",
         (_, path) if path == "/v1/device" || path.starts_with("/v1/device/") => {
             "?product=shop&device=till-7"
         }

@@ -44,7 +44,7 @@ impl Jobs {
             if job.named != Some(named) {
                 return fx.answers.push((reply, PushAnswer::Conflict));
             }
-            let (counts, is_cancel) = (job.counts, job.cancels.is_some());
+            let (counts, is_cancel) = (job.counts, job.changes.is_some());
             return match self.at_mut(first).and_then(|job| job.open.as_mut()) {
                 Some(open) if is_cancel || open.is_being_taken() => open.replies.push(reply),
                 _ if is_cancel => fx.answers.push((reply, PushAnswer::Done(true))),
@@ -54,7 +54,7 @@ impl Jobs {
         if log.has_failed() {
             return fx.answers.push((reply, PushAnswer::StoreFailed));
         }
-        let is_needed = order.cancel().is_some_and(|cancel| self.knows(cancel));
+        let is_needed = order.change().is_some_and(|change| self.knows(change));
         if self.at(id).is_some() || !(is_needed || self.has_room()) {
             return fx.answers.push((reply, PushAnswer::Busy));
         }
@@ -105,7 +105,7 @@ impl Jobs {
         self.look(id, again);
     }
 
-    /// Another shard is through with an order, and perhaps knows the push that it cancels. False:
+    /// Another shard is through with an order, and perhaps knows the push that it changes. False:
     /// it is not open here any more.
     pub fn over(&mut self, now: Now, from: ShardId, id: MessageId, is_known: bool) -> bool {
         let Some(open) = self.at_mut(id).and_then(|job| job.open.as_mut()) else { return false };
@@ -153,8 +153,8 @@ impl Jobs {
     /// Answers those who wait for an order, once every shard has spoken.
     pub fn answer_order(&mut self, id: MessageId, fx: &mut Effects) {
         let Some(job) = self.at_mut(id) else { return };
-        // A cancel is answered when it is over.
-        let may_answer = |open: &&mut Box<Open>| !open.is_being_taken() && job.cancels.is_none();
+        // A change is answered when it is over.
+        let may_answer = |open: &&mut Box<Open>| !open.is_being_taken() && job.changes.is_none();
         let Some(open) = job.open.as_mut().filter(may_answer) else { return };
         let counts = job.counts;
         fx.answers.extend(open.replies.drain(..).map(|reply| (reply, pushed(id, counts))));
@@ -179,7 +179,7 @@ impl Jobs {
     ) -> bool {
         self.tell_ends(id, log, fx);
         // A cancel is over when the counts of its push are on stable storage.
-        let push = self.at(id).and_then(|job| job.cancels);
+        let push = self.at(id).and_then(|job| job.cancels());
         push.into_iter().for_each(|push| self.tell_ends(push, log, fx));
         let is_told = push.and_then(|push| self.at(push)).is_none_or(|job| job.asked == 0);
         let (me, again) = (self.shard, now.after(self.silence));
@@ -289,8 +289,8 @@ impl Jobs {
         tell_close(id, &open.others, true, fx);
     }
 
-    /// All shards are through with the cancel of a push that none of them knows: nothing remains.
-    pub fn drop_cancel(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) {
+    /// All shards are through with the change of a push that none of them knows: nothing remains.
+    pub fn drop_change(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) {
         let Some(open) = self.remove(id).and_then(|job| job.open) else { return };
         let done = |reply| (reply, PushAnswer::Done(false));
         fx.answers.extend(open.replies.into_iter().map(done));
@@ -298,25 +298,25 @@ impl Jobs {
         tell_close(id, &open.others, false, fx);
     }
 
-    /// Whether the order cancels a push that no shard knows, as far as this one has heard. A shard
+    /// Whether the order changes a push that no shard knows, as far as this one has heard. A shard
     /// that was given up may know it.
     pub fn is_in_vain(&self, id: MessageId) -> bool {
         let open = self.at(id).and_then(|job| job.open.as_ref());
         let Some(open) = open.filter(|open| !open.is_closing) else { return false };
         let is_given_up = open.others.values().any(|other| *other == Other::GivenUp);
         let is_known = open.is_known || is_given_up;
-        open.order.cancel().is_some_and(|cancel| !is_known && !self.knows(cancel))
+        open.order.change().is_some_and(|change| !is_known && !self.knows(change))
     }
 
-    /// Whether this shard knows the push that an order cancels.
+    /// Whether this shard knows the push that an order changes.
     fn knows_push_of(&self, order: &StoredOrder) -> bool {
-        order.cancel().is_some_and(|cancel| self.knows(cancel))
+        order.change().is_some_and(|change| self.knows(change))
     }
 
     /// Forgets orders that are over and old, or too many.
     pub fn forget(&mut self, now: Now, log: &mut LogCalls, fx: &mut Effects) {
         let before = now.unix_s().saturating_sub(self.age_s_max);
-        while let Some(id) = self.forgettable(before) {
+        while let Some(id) = self.take_stale().or_else(|| self.forgettable(before)) {
             let job = self.remove(id);
             let foreign = job.into_iter().flat_map(|job| job.foreign);
             let own = order::key(id, Kind::Counts(self.shard));
@@ -347,7 +347,7 @@ impl Jobs {
     /// Tells of an order whom it is time to tell or to ask, and gives up who has it and is silent.
     fn tell_others(&mut self, now: Now, id: MessageId, fx: &mut Effects) {
         let (again, silence) = (now.after(self.answer_max), now.after(self.silence));
-        let is_scheduled = self.is_scheduled(id);
+        let is_slow = self.is_slow(id);
         let Some(open) = self.at_mut(id).and_then(|job| job.open.as_mut()) else { return };
         let mut later: Option<Instant> = None;
         for (&shard, other) in &mut open.others {
@@ -362,8 +362,8 @@ impl Jobs {
                     until
                 }
                 Other::GivenUp | Other::Over => continue,
-                // Its time has not come.
-                Other::Taken(_) if is_scheduled => {
+                // It says by itself when it is through.
+                Other::Taken(_) if is_slow => {
                     *other = Other::Taken(silence);
                     silence
                 }

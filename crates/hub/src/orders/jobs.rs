@@ -8,7 +8,9 @@
 //! an order of its own, which is remembered as long as the push is.
 
 use crate::Settings;
-use crate::log::durable::order::{Cancel, Ends, Kind, Named, Progress, StoredOrder, key};
+use crate::log::durable::order::{
+    Change, ChangeKind, Ends, Kind, Named, Progress, StoredOrder, key,
+};
 use base::hash;
 use base::time::Instant;
 use model::id::{MessageId, ProductKey, ShardId};
@@ -102,8 +104,8 @@ pub(crate) struct Job {
     pub named: Option<Named>,
     /// The product whose devices get it, if that is known.
     pub product: Option<ProductKey>,
-    /// The push that it cancels.
-    pub cancels: Option<MessageId>,
+    /// The push that it changes.
+    pub changes: Option<(MessageId, ChangeKind)>,
     /// A cancel made it known: each device is counted when the push ends there.
     pub is_recall: bool,
     /// Absent once it is over.
@@ -127,7 +129,7 @@ impl Job {
             at_s,
             named,
             product: None,
-            cancels: None,
+            changes: None,
             is_recall: false,
             open,
             told,
@@ -141,7 +143,7 @@ impl Job {
     pub fn of(order: &StoredOrder, open: Box<Open>, counts: PushCounts) -> Job {
         Job {
             product: order.product().cloned(),
-            cancels: order.cancel().map(|cancel| cancel.push),
+            changes: order.change().map(|change| (change.push, change.kind)),
             open: Some(open),
             ..Job::new(order.at_s, order.named, counts)
         }
@@ -150,8 +152,14 @@ impl Job {
     /// What a row of its counts says.
     pub fn progress(&self, through: Vec<TimelineId>) -> Progress {
         let (at_s, ends, named) = (self.at_s, self.told, self.named);
-        let (product, cancels) = (self.product.clone(), self.cancels);
-        Progress { at_s, ends, named, product, cancels, through }
+        let (product, changes) = (self.product.clone(), self.changes);
+        Progress { at_s, ends, named, product, changes, through }
+    }
+
+    /// The push that it cancels.
+    pub fn cancels(&self) -> Option<MessageId> {
+        let (push, kind) = self.changes?;
+        (kind == ChangeKind::Cancel).then_some(push)
     }
 
     /// Ends that a row tells of.
@@ -178,6 +186,10 @@ pub(crate) struct Jobs {
     jobs: BTreeMap<MessageId, Job>,
     /// Pushes that were cancelled, each with its cancel.
     cancelled: BTreeMap<MessageId, MessageId>,
+    /// Open pushes that were paused or resumed: the order that holds, and whether it pauses.
+    paused: BTreeMap<MessageId, (MessageId, bool)>,
+    /// Orders that paused or resumed what is over, or before another one did.
+    stale: Vec<MessageId>,
     names: BTreeMap<u128, MessageId>,
     jobs_max: usize,
     /// Open ones whose time has come.
@@ -203,6 +215,8 @@ impl Jobs {
             silence: Duration::ZERO,
             jobs: BTreeMap::new(),
             cancelled: BTreeMap::new(),
+            paused: BTreeMap::new(),
+            stale: Vec::new(),
             names: BTreeMap::new(),
             jobs_max: 1,
             open: BTreeSet::new(),
@@ -276,9 +290,11 @@ impl Jobs {
         let is_over = |job: &Job| job.open.is_none();
         let mut all = self.jobs.iter().filter(|(id, _)| !self.cancelled.contains_key(id));
         let (id, at_s) = all.find_map(|(&id, job)| {
-            let push = job.cancels.and_then(|push| Some((push, self.jobs.get(&push)?)));
+            let push = job.changes.and_then(|(push, _)| Some((push, self.jobs.get(&push)?)));
             let goes = match push {
-                Some((push, of)) => is_over(of).then_some(push),
+                Some((push, of)) if job.cancels().is_some() => is_over(of).then_some(push),
+                // What it changed goes on.
+                Some((_, of)) => is_over(of).then_some(id),
                 None => Some(id),
             };
             Some((goes?, job.at_s)).filter(|_| is_over(job))
@@ -308,8 +324,13 @@ impl Jobs {
         if let Some(named) = job.named.filter(|named| self.names.get(&named.key) == Some(&id)) {
             self.names.remove(&named.key);
         }
-        if let Some(push) = job.cancels.filter(|push| self.cancelled.get(push) == Some(&id)) {
+        if let Some(push) = job.cancels().filter(|push| self.cancelled.get(push) == Some(&id)) {
             self.cancelled.remove(&push);
+        }
+        if let Some((push, _)) = job.changes
+            && self.paused.get(&push).is_some_and(|(by, _)| *by == id)
+        {
+            self.paused.remove(&push);
         }
         self.closed(id);
         self.due.remove(&id);
@@ -320,6 +341,8 @@ impl Jobs {
     pub fn closed(&mut self, id: MessageId) {
         self.open.remove(&id);
         self.scheduled.remove(&id);
+        let paused = self.paused.remove(&id);
+        self.stale.extend(paused.map(|(by, _)| by));
         if self.open.is_empty() {
             self.through.clear();
         }
@@ -351,13 +374,45 @@ impl Jobs {
         let Some(by) = self.cancelled.get(&push) else { return false };
         let open = self.jobs.get(by).and_then(|job| job.open.as_ref());
         // One that is over was for the product of its push.
-        open.and_then(|open| open.order.cancel()).is_none_or(|cancel| cancel.is_for(product))
+        open.and_then(|open| open.order.change()).is_none_or(|change| change.is_for(product))
     }
 
-    /// Whether the push of a cancel is known here.
-    pub fn knows(&self, cancel: &Cancel) -> bool {
-        let job = self.jobs.get(&cancel.push).filter(|job| job.cancels.is_none());
-        job.is_some_and(|job| cancel.is_for(job.product.as_ref()))
+    /// Whether the push of a change is known here.
+    pub fn knows(&self, change: &Change) -> bool {
+        let job = self.jobs.get(&change.push).filter(|job| job.changes.is_none());
+        job.is_some_and(|job| change.is_for(job.product.as_ref()))
+    }
+
+    /// A push is paused from now on, or goes on; of several such orders the last one holds.
+    pub fn pause(&mut self, push: MessageId, by: MessageId, paused: bool) {
+        let last = self.paused.get(&push).map(|(last, _)| *last);
+        if last.is_some_and(|last| last > by) {
+            return self.stale.push(by);
+        }
+        self.stale.extend(last.filter(|last| *last != by));
+        self.paused.insert(push, (by, paused));
+    }
+
+    /// Whether a push is paused.
+    pub fn is_paused(&self, push: MessageId) -> bool {
+        self.paused.get(&push).is_some_and(|(_, paused)| *paused)
+    }
+
+    /// An order that paused or resumed a push, and of which nothing is needed any more.
+    pub fn take_stale(&mut self) -> Option<MessageId> {
+        let is_over = |id: &MessageId| {
+            let job = self.jobs.get(id);
+            job.is_none_or(|job| job.open.is_none() && job.asked == 0)
+        };
+        let at = self.stale.iter().position(is_over)?;
+        Some(self.stale.swap_remove(at))
+    }
+
+    /// Whether an order may be open for long although all is well.
+    pub fn is_slow(&self, id: MessageId) -> bool {
+        let open = self.jobs.get(&id).and_then(|job| job.open.as_ref());
+        let is_paced = open.is_some_and(|open| open.order.devices_per_s().is_some());
+        is_paced || self.is_scheduled(id) || self.is_paused(id)
     }
 
     /// A push that is cancelled waits for a device, whatever it was ordered for: it has a job from
@@ -404,7 +459,7 @@ impl Jobs {
         let due = self.scheduled.iter().take_while(|(_, at_ms)| **at_ms <= wall_ms);
         // One that is cancelled, or over, is closed soon.
         let goes_on = |id: &MessageId| {
-            let job = self.jobs.get(id).filter(|job| job.counts.running);
+            let job = self.jobs.get(id).filter(|job| job.counts.running && !self.is_paused(*id));
             job.is_some_and(|job| job.open.as_ref().is_some_and(|open| open.is_kept))
         };
         let id = due.map(|(id, _)| *id).find(goes_on)?;
@@ -472,6 +527,10 @@ impl Jobs {
 
     /// After the start: whom nothing is open for.
     pub fn tidy(&mut self) {
+        let is_over = |push: &MessageId| self.jobs.get(push).is_none_or(|job| job.open.is_none());
+        let over: Vec<_> = self.paused.keys().filter(|push| is_over(push)).copied().collect();
+        let stale = over.iter().filter_map(|push| self.paused.remove(push));
+        self.stale.extend(stale.map(|(by, _)| by));
         if self.open.is_empty() {
             self.through.clear();
         }
@@ -511,9 +570,10 @@ impl Jobs {
 
     /// The counts of a push.
     pub fn counts(&self, id: MessageId) -> Option<PushCounts> {
-        let job = self.jobs.get(&id).filter(|job| job.cancels.is_none())?;
+        let job = self.jobs.get(&id).filter(|job| job.changes.is_none())?;
         let state = match job.counts.running {
             _ if self.is_cancelled(id, job.product.as_ref()) => PushState::Cancelled,
+            true if self.is_paused(id) => PushState::Paused,
             true if self.is_scheduled(id) => PushState::Scheduled,
             true => PushState::Running,
             false => PushState::Finished,

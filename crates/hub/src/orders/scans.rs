@@ -9,8 +9,11 @@ use crate::push::Sending;
 use crate::registry::Registry;
 use crate::registry::device::Device;
 use base::slab::Key;
+use base::time::{Instant, Now};
 use model::id::{MessageId, Tag};
 use std::collections::{BTreeSet, VecDeque};
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 /// Work of a scan at each device.
 pub(crate) enum Errand {
@@ -40,12 +43,60 @@ pub(crate) struct DeviceScan {
     from: u32,
     /// Where the scan ends.
     end: u32,
+    /// It waits until this is set to false.
+    pub paused: bool,
+    /// How long there is between two devices at least, and when the next one may be visited.
+    pub pace: Option<Pace>,
     /// Slots still to come whose devices have been visited already, because a later order came to
     /// them first. At most as many as there are devices.
     visited: BTreeSet<u32>,
 }
 
+/// The pace of a scan.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace {
+    interval: Duration,
+    next: Instant,
+}
+
+impl Pace {
+    /// How far a scan may be behind its pace and catch up.
+    const BEHIND_MAX: Duration = Duration::from_millis(100);
+
+    /// This shard's part of so many devices a second, of so many shards.
+    pub fn new(devices_per_s: NonZeroU32, shards: u16) -> Pace {
+        let interval = Duration::from_secs(shards.into()) / devices_per_s.get();
+        Pace { interval, next: Instant::default() }
+    }
+
+    /// A device is visited.
+    fn step(&mut self, now: Now) {
+        let behind = now.mono.nanos().saturating_sub(self.next.nanos());
+        let from = match Duration::from_nanos(behind) > Pace::BEHIND_MAX {
+            true => now.mono,
+            false => self.next,
+        };
+        self.next = from + self.interval;
+    }
+}
+
 impl DeviceScan {
+    /// When it goes on, if not now; `None` inside: when it is resumed.
+    pub fn waits(&self, now: Now) -> Option<Option<Instant>> {
+        match self.pace {
+            _ if self.paused => Some(None),
+            Some(pace) if pace.next > now.mono => Some(Some(pace.next)),
+            _ => None,
+        }
+    }
+
+    /// It comes to a device to which it had not come before.
+    pub fn visits(&mut self, now: Now) {
+        if let Some(pace) = &mut self.pace {
+            pace.step(now);
+        }
+    }
+
     /// The next step: the device to visit, if one lives in that slot; `None` at the end. `visits`
     /// counts down the slots that are looked at.
     pub fn step(&mut self, registry: &Registry, visits: &mut usize) -> Option<Option<Key>> {
@@ -92,8 +143,9 @@ impl DeviceScan {
     }
 
     /// Whether it has still to bring a device an order from before `id`.
-    fn is_earlier(&self, registry: &Registry, key: Key, id: MessageId) -> bool {
-        self.order().is_some_and(|order| order < id) && self.is_ahead(registry, key)
+    fn is_earlier(&self, registry: &Registry, key: Key, id: MessageId, waits: bool) -> bool {
+        let goes_on = waits || !(self.paused || self.pace.is_some());
+        goes_on && self.order().is_some_and(|order| order < id) && self.is_ahead(registry, key)
     }
 
     /// The order whose push it takes to devices.
@@ -131,10 +183,23 @@ impl Scans {
         product: Option<u16>,
         tag: Option<Tag>,
         registry: &Registry,
-    ) {
-        let end = registry.slots();
-        let visited = BTreeSet::new();
-        self.0.push_back(DeviceScan { errand, product, tag, from: 0, end, visited });
+    ) -> &mut DeviceScan {
+        let (end, visited) = (registry.slots(), BTreeSet::new());
+        let (paused, pace) = (false, None);
+        let scan = DeviceScan { errand, product, tag, from: 0, end, paused, pace, visited };
+        self.0.push_back(scan);
+        self.0.back_mut().expect("it was put there")
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The one of an order waits from now on, or goes on.
+    pub fn pause(&mut self, id: MessageId, paused: bool) {
+        let of = self.0.iter_mut().filter(|scan| scan.order() == Some(id));
+        of.for_each(|scan| scan.paused = paused);
     }
 
     /// Takes out all that go over a product.
@@ -172,14 +237,15 @@ impl Scans {
     }
 
     /// Takes out the earliest push, of those ordered before `id`, that has still to come to this
-    /// device, and notes that it has come.
+    /// device, and notes that it has come. Of those that wait only if `waits`.
     pub fn take_earlier(
         &mut self,
         registry: &Registry,
         key: Key,
         id: MessageId,
+        waits: bool,
     ) -> Option<Sending> {
-        let earlier = self.0.iter_mut().filter(|scan| scan.is_earlier(registry, key, id));
+        let earlier = self.0.iter_mut().filter(|scan| scan.is_earlier(registry, key, id, waits));
         let scan = earlier.min_by_key(|scan| scan.order())?;
         scan.pass_over(key);
         match &scan.errand {
@@ -195,6 +261,6 @@ impl Scans {
 
     /// Whether a push that was ordered before `id` has still to come to this device.
     pub fn has_earlier(&self, registry: &Registry, key: Key, id: MessageId) -> bool {
-        self.0.iter().any(|scan| scan.is_earlier(registry, key, id))
+        self.0.iter().any(|scan| scan.is_earlier(registry, key, id, false))
     }
 }

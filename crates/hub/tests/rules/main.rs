@@ -11,6 +11,7 @@ mod log;
 mod many;
 mod mirrors;
 mod orders;
+mod pauses;
 mod queries;
 mod queue;
 mod random;

@@ -8,6 +8,7 @@ use crate::id::{DeviceId, MessageId, ProductKey, Tag};
 use crate::presence::PresenceVersion;
 use crate::product::Product;
 use crate::push::{Outcome, Priority};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// A question or an order about devices, pushes and products.
@@ -34,6 +35,17 @@ pub enum PushCommand {
         product: ProductKey,
         /// The devices, at most `push_devices_max`.
         devices: Vec<DeviceId>,
+    },
+    /// Pause a push to many devices, or let it go on. Answers as those to `Cancel`.
+    Pause {
+        /// The id of this order. Made by whoever takes the order in.
+        id: MessageId,
+        /// The push.
+        push: MessageId,
+        /// Only if the push is for devices of this product.
+        product: Option<ProductKey>,
+        /// Whether it is paused from now on.
+        paused: bool,
     },
     /// Orders that are remembered, those to be sent last first. Answer: `Orders`.
     Orders {
@@ -139,6 +151,8 @@ pub struct PushOrder {
     /// When it is sent, Unix milliseconds; at once when absent. It is answered with its counts
     /// then, whatever its target, and its id tells this time.
     pub send_at_ms: Option<u64>,
+    /// Devices a second that a tag or a product is visited at, at most; at full speed when absent.
+    pub devices_per_s: Option<NonZeroU32>,
     /// The application's own name for this order, 1 to [`PushOrder::KEY_BYTES_MAX`] bytes. The
     /// order is on stable storage before anything is sent, and a repeated one is answered with the
     /// first one's id and changes nothing.
@@ -235,6 +249,8 @@ pub enum PushState {
     Finished,
     /// Its time has not come.
     Scheduled,
+    /// No further device is visited until it is resumed.
+    Paused,
     /// Its devices are being visited.
     Running,
     /// It was cancelled.
@@ -243,14 +259,20 @@ pub enum PushState {
 
 impl PushState {
     /// All of them.
-    pub const ALL: [PushState; 4] =
-        [PushState::Finished, PushState::Scheduled, PushState::Running, PushState::Cancelled];
+    pub const ALL: [PushState; 5] = [
+        PushState::Finished,
+        PushState::Scheduled,
+        PushState::Paused,
+        PushState::Running,
+        PushState::Cancelled,
+    ];
 
     /// The word in answers.
     pub const fn name(self) -> &'static str {
         match self {
             PushState::Finished => "finished",
             PushState::Scheduled => "scheduled",
+            PushState::Paused => "paused",
             PushState::Running => "running",
             PushState::Cancelled => "cancelled",
         }

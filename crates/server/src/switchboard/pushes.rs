@@ -45,7 +45,9 @@ impl<O: Outside + Send> Switchboard<O> {
             PushCommand::Products | PushCommand::Token { .. } => {
                 self.gather(vec![(ShardId(0), command.into())], reply);
             }
-            PushCommand::Cancel { push, .. } => self.cancel(command, push, reply),
+            PushCommand::Cancel { push, .. } | PushCommand::Pause { push, .. } => {
+                self.change(command, push, reply);
+            }
             PushCommand::Orders { count, .. } => self.orders(command, count as usize, reply),
             PushCommand::PushCounts(_)
             | PushCommand::Configure { .. }
@@ -103,8 +105,8 @@ impl<O: Outside + Send> Switchboard<O> {
         self.gather(vec![(ShardId(owner), command)], Box::new(taken));
     }
 
-    /// The cancel's owner takes it, for all; then all are asked how far the push has come.
-    fn cancel(&self, command: PushCommand, push: MessageId, reply: Reply) {
+    /// The change's owner takes it, for all; then all are asked how far the push has come.
+    fn change(&self, command: PushCommand, push: MessageId, reply: Reply) {
         let owner = hash::home(cancel_home(self.hash_key, push), self.shards());
         let this = self.clone();
         let told = move |answer: Answer| match answer {

@@ -57,7 +57,7 @@ const STATES: &[State] = &[
     State { of: "push to a device", field: ("PushOutcome", "outcome"),
         words: &["delivered", "stored", "expired", "rejected"], cli: &[], console: &[] },
     State { of: "push", field: ("PushCounts", "state"),
-        words: &["finished", "scheduled", "running", "cancelled"], cli: &[], console: &[] },
+        words: &["finished", "scheduled", "paused", "running", "cancelled"], cli: &[], console: &[] },
     State { of: "user", field: ("User", "disabled"), words: &["disabled"],
         cli: cli!("user/mod.rs"), console: console!("access.js") },
     State { of: "API token", field: ("ApiToken", "expired"), words: &["expired"],

@@ -17,6 +17,7 @@ use model::ports::log::RowHome;
 use model::ports::pushes::PushTarget;
 use model::push::{Priority, Push};
 use model::timeline::TimelineId;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 const VERSION: u8 = 1;
@@ -26,12 +27,16 @@ const COLLAPSE: u8 = 4;
 const TAG: u8 = 8;
 const RECEIPTS: u8 = 16;
 const NAMED: u8 = 32;
-const CANCEL: u8 = 64;
-const AHEAD: u8 = 128;
+const CHANGE: u8 = 64;
+const MORE: u8 = 128;
+
+/// Flags of `MORE`.
+const AHEAD: u8 = 1;
+const PACED: u8 = 2;
 
 /// Flags of counts, beside `NAMED`.
 const PRODUCT: u8 = 1;
-const CANCELS: u8 = 2;
+const CHANGES: u8 = 2;
 const CANCELLED: u8 = 4;
 
 /// The application's own name for an order, and what it stands for, as hashes.
@@ -60,8 +65,8 @@ pub struct StoredOrder {
 pub(crate) enum Ordered {
     /// A push is sent to them.
     Push(PushToMany),
-    /// A push is recalled where it waits.
-    Cancel(Cancel),
+    /// What goes on with a push changes.
+    Change(Change),
 }
 
 /// A push to a tag or a product, or one that is sent later.
@@ -73,18 +78,38 @@ pub(crate) struct PushToMany {
     pub receipts: bool,
     /// When it is sent, Unix milliseconds; at once when absent.
     pub send_at_ms: Option<u64>,
+    /// Devices a second, of all shards together; at full speed when absent.
+    pub devices_per_s: Option<NonZeroU32>,
 }
 
-/// The cancel of a push.
+/// A change of a push that was ordered.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Cancel {
+pub(crate) struct Change {
+    pub kind: ChangeKind,
     /// The push.
     pub push: MessageId,
     /// Only if it is for devices of this product.
     pub product: Option<ProductKey>,
 }
 
-impl Cancel {
+/// What is changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ChangeKind {
+    /// It ends, and is recalled where it waits.
+    Cancel,
+    /// It stops until it is resumed.
+    Pause,
+    /// It goes on.
+    Resume,
+}
+
+impl ChangeKind {
+    fn of(byte: u8) -> Option<ChangeKind> {
+        [ChangeKind::Cancel, ChangeKind::Pause, ChangeKind::Resume].get(usize::from(byte)).copied()
+    }
+}
+
+impl Change {
     /// Whether it is meant for a push to devices of this product.
     pub fn is_for(&self, product: Option<&ProductKey>) -> bool {
         self.product.is_none() || self.product.as_ref() == product
@@ -96,7 +121,7 @@ impl StoredOrder {
     pub(crate) fn product(&self) -> Option<&ProductKey> {
         match &self.what {
             Ordered::Push(to_many) => Some(&to_many.push.product),
-            Ordered::Cancel(_) => None,
+            Ordered::Change(_) => None,
         }
     }
 
@@ -104,15 +129,23 @@ impl StoredOrder {
     pub(crate) fn send_at_ms(&self) -> Option<u64> {
         match &self.what {
             Ordered::Push(to_many) => to_many.send_at_ms,
-            Ordered::Cancel(_) => None,
+            Ordered::Change(_) => None,
         }
     }
 
-    /// What it cancels.
-    pub(crate) fn cancel(&self) -> Option<&Cancel> {
+    /// Devices a second at which they are visited, if that is limited.
+    pub(crate) fn devices_per_s(&self) -> Option<NonZeroU32> {
+        match &self.what {
+            Ordered::Push(to_many) => to_many.devices_per_s,
+            Ordered::Change(_) => None,
+        }
+    }
+
+    /// What it changes.
+    pub(crate) fn change(&self) -> Option<&Change> {
         match &self.what {
             Ordered::Push(_) => None,
-            Ordered::Cancel(cancel) => Some(cancel),
+            Ordered::Change(change) => Some(change),
         }
     }
 
@@ -126,7 +159,7 @@ impl StoredOrder {
                 };
                 to_many.push.body.len() + devices * size_of::<DeviceId>()
             }
-            Ordered::Cancel(_) => 0,
+            Ordered::Change(_) => 0,
         }
     }
 }
@@ -142,8 +175,8 @@ pub(crate) struct Progress {
     pub named: Option<Named>,
     /// The product whose devices get it.
     pub product: Option<ProductKey>,
-    /// The push that the order cancels.
-    pub cancels: Option<MessageId>,
+    /// The push that the order changes.
+    pub changes: Option<(MessageId, ChangeKind)>,
     /// Timelines of devices.
     pub through: Vec<TimelineId>,
 }
@@ -194,7 +227,7 @@ pub(crate) fn kind(key: &[u8]) -> Option<(MessageId, Kind)> {
 pub(crate) fn encode(order: &StoredOrder) -> Box<[u8]> {
     match &order.what {
         Ordered::Push(to_many) => encode_push(order, to_many),
-        Ordered::Cancel(cancel) => encode_cancel(order, cancel),
+        Ordered::Change(change) => encode_change(order, change),
     }
 }
 
@@ -207,7 +240,7 @@ fn encode_push(order: &StoredOrder, to_many: &PushToMany) -> Box<[u8]> {
         (matches!(to_many.target, PushTarget::Tag(_)), TAG),
         (to_many.receipts, RECEIPTS),
         (order.named.is_some(), NAMED),
-        (to_many.send_at_ms.is_some(), AHEAD),
+        (to_many.send_at_ms.is_some() || to_many.devices_per_s.is_some(), MORE),
     ];
     let mut out = vec![VERSION, bits(&flags)];
     out.extend_from_slice(&push.expire_at.to_le_bytes());
@@ -222,21 +255,19 @@ fn encode_push(order: &StoredOrder, to_many: &PushToMany) -> Box<[u8]> {
         text(tag.as_str(), &mut out);
     }
     put_named(order.named, &mut out);
-    if let Some(at_ms) = to_many.send_at_ms {
-        out.extend_from_slice(&at_ms.to_le_bytes());
-        put_devices(&to_many.target, &mut out);
-    }
+    put_more(to_many, &mut out);
     out.extend_from_slice(&push.body);
     out.into()
 }
 
-fn encode_cancel(order: &StoredOrder, cancel: &Cancel) -> Box<[u8]> {
+fn encode_change(order: &StoredOrder, change: &Change) -> Box<[u8]> {
     let named = if order.named.is_some() { NAMED } else { 0 };
-    let mut out = vec![VERSION, CANCEL | named];
+    let mut out = vec![VERSION, CHANGE | named];
     out.extend_from_slice(&order.at_s.to_le_bytes());
     out.extend_from_slice(&order.home.to_le_bytes());
-    out.extend_from_slice(&cancel.push.0.to_le_bytes());
-    text(cancel.product.as_ref().map_or("", ProductKey::as_str), &mut out);
+    out.push(change.kind as u8);
+    out.extend_from_slice(&change.push.0.to_le_bytes());
+    text(change.product.as_ref().map_or("", ProductKey::as_str), &mut out);
     put_named(order.named, &mut out);
     out.into()
 }
@@ -246,16 +277,20 @@ pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
     let mut from = ByteReader::of(VERSION, value)?;
     let flags = from.flags(u8::MAX)?;
     let has = |flag: u8| flags & flag != 0;
-    if has(CANCEL) {
-        return decode_cancel(id, flags, from);
+    if has(CHANGE) {
+        return decode_change(id, flags, from);
     }
     let (expire_at, at_s, app_id, home) = (from.u32()?, from.u32()?, from.u32()?, from.u64()?);
     let product: ProductKey = bytes::product(&mut from)?;
     let collapse = if has(COLLAPSE) { Some(from.short_text()?.into()) } else { None };
     let tag = if has(TAG) { Some(bytes::tag(&mut from)?) } else { None };
     let named = if has(NAMED) { Some(take_named(&mut from)?) } else { None };
-    let send_at_ms = if has(AHEAD) { Some(from.u64()?) } else { None };
-    let devices = if has(AHEAD) { take_devices(&mut from)? } else { Vec::new() };
+    let more = if has(MORE) { from.flags(AHEAD | PACED)? } else { 0 };
+    let is_paced = more & PACED != 0;
+    let devices_per_s = if is_paced { Some(NonZeroU32::new(from.u32()?)?) } else { None };
+    let is_ahead = more & AHEAD != 0;
+    let send_at_ms = if is_ahead { Some(from.u64()?) } else { None };
+    let devices = if is_ahead { take_devices(&mut from)? } else { Vec::new() };
     let target = match tag {
         Some(tag) => PushTarget::Tag(tag),
         None if devices.is_empty() => PushTarget::Product,
@@ -265,19 +300,20 @@ pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
     let (silent, receipts) = (has(SILENT), has(RECEIPTS));
     let body = from.rest().into();
     let push = Arc::new(Push { id, product, app_id, body, collapse, expire_at, priority, silent });
-    let what = Ordered::Push(PushToMany { push, target, receipts, send_at_ms });
+    let what = Ordered::Push(PushToMany { push, target, receipts, send_at_ms, devices_per_s });
     Some(StoredOrder { id, at_s, home, named, what })
 }
 
-fn decode_cancel(id: MessageId, flags: u8, mut from: ByteReader<'_>) -> Option<StoredOrder> {
-    let (at_s, home, push) = (from.u32()?, from.u64()?, MessageId(from.u64()?));
+fn decode_change(id: MessageId, flags: u8, mut from: ByteReader<'_>) -> Option<StoredOrder> {
+    let (at_s, home, kind) = (from.u32()?, from.u64()?, ChangeKind::of(from.byte()?)?);
+    let push = MessageId(from.u64()?);
     let product = match from.short_text()? {
         "" => None,
         name => Some(ProductKey::parse(name).ok()?),
     };
     let named = if flags & NAMED != 0 { Some(take_named(&mut from)?) } else { None };
-    let what = Ordered::Cancel(Cancel { push, product });
-    (flags & !NAMED == CANCEL).then_some(())?;
+    let what = Ordered::Change(Change { kind, push, product });
+    (flags & !NAMED == CHANGE).then_some(())?;
     from.ends(StoredOrder { id, at_s, home, named, what })
 }
 
@@ -287,7 +323,7 @@ pub(crate) fn encode_progress(progress: &Progress) -> Box<[u8]> {
     let flags = [
         (progress.named.is_some(), NAMED),
         (progress.product.is_some(), PRODUCT),
-        (progress.cancels.is_some(), CANCELS),
+        (progress.changes.is_some(), CHANGES),
         (cancelled > 0, CANCELLED),
     ];
     let mut out = vec![VERSION, bits(&flags)];
@@ -297,7 +333,8 @@ pub(crate) fn encode_progress(progress: &Progress) -> Box<[u8]> {
     if let Some(product) = &progress.product {
         text(product.as_str(), &mut out);
     }
-    if let Some(push) = progress.cancels {
+    if let Some((push, kind)) = progress.changes {
+        out.push(kind as u8);
         out.extend_from_slice(&push.0.to_le_bytes());
     }
     if cancelled > 0 {
@@ -310,24 +347,44 @@ pub(crate) fn encode_progress(progress: &Progress) -> Box<[u8]> {
 /// What such a value says.
 pub(crate) fn decode_progress(value: &[u8]) -> Option<Progress> {
     let mut from = ByteReader::of(VERSION, value)?;
-    let flags = from.flags(NAMED | PRODUCT | CANCELS | CANCELLED)?;
+    let flags = from.flags(NAMED | PRODUCT | CHANGES | CANCELLED)?;
     let has = |flag: u8| flags & flag != 0;
     let (at_s, mut ends) = (from.u32()?, [from.u64()?, from.u64()?, from.u64()?, 0]);
     let named = if has(NAMED) { Some(take_named(&mut from)?) } else { None };
     let product = if has(PRODUCT) { Some(bytes::product(&mut from)?) } else { None };
-    let cancels = if has(CANCELS) { Some(MessageId(from.u64()?)) } else { None };
+    let kind = if has(CHANGES) { Some(ChangeKind::of(from.byte()?)?) } else { None };
+    let changes = match kind {
+        Some(kind) => Some((MessageId(from.u64()?), kind)),
+        None => None,
+    };
     if has(CANCELLED) {
         ends[3] = from.u64()?;
     }
     let (all, left) = from.rest().as_chunks::<16>();
     let through = all.iter().map(|bytes| TimelineId::from_bytes(*bytes)).collect::<Option<_>>()?;
-    let progress = Progress { at_s, ends, named, product, cancels, through };
+    let progress = Progress { at_s, ends, named, product, changes, through };
     left.is_empty().then_some(progress)
 }
 
 /// The bits of the flags that are set.
 fn bits(flags: &[(bool, u8)]) -> u8 {
     flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum()
+}
+
+/// When and how fast it is sent, if that is not at once and at full speed.
+fn put_more(to_many: &PushToMany, out: &mut Vec<u8>) {
+    let PushToMany { send_at_ms, devices_per_s, target, .. } = to_many;
+    let more = bits(&[(send_at_ms.is_some(), AHEAD), (devices_per_s.is_some(), PACED)]);
+    if more != 0 {
+        out.push(more);
+    }
+    if let Some(devices_per_s) = devices_per_s {
+        out.extend_from_slice(&devices_per_s.get().to_le_bytes());
+    }
+    if let Some(at_ms) = send_at_ms {
+        out.extend_from_slice(&at_ms.to_le_bytes());
+        put_devices(target, out);
+    }
 }
 
 /// The devices that an order names; none if it is for others.
@@ -380,12 +437,15 @@ mod tests {
         let (tag, receipts) = (PushTarget::Tag(Tag::parse("t").expect("allowed")), true);
         let plain =
             Push { collapse: None, silent: false, priority: Priority::Normal, ..push.clone() };
-        let (target, send_at_ms) = (PushTarget::Product, None);
-        let plain = PushToMany { push: Arc::new(plain), target, receipts: false, send_at_ms };
+        let (target, send_at_ms, devices_per_s) = (PushTarget::Product, None, None);
+        let push_now = Arc::new(plain);
+        let plain =
+            PushToMany { push: push_now, target, receipts: false, send_at_ms, devices_per_s };
         let names = ["a", "b"].map(|name| DeviceId::parse(name).expect("allowed"));
         let later = |target| {
             let send_at_ms = Some(1_900_000_000_000);
-            Ordered::Push(PushToMany { target, send_at_ms, ..plain.clone() })
+            let devices_per_s = NonZeroU32::new(50);
+            Ordered::Push(PushToMany { target, send_at_ms, devices_per_s, ..plain.clone() })
         };
         let full = StoredOrder {
             id: MessageId(77),
@@ -397,10 +457,12 @@ mod tests {
                 target: tag,
                 receipts,
                 send_at_ms,
+                devices_per_s,
             }),
         };
         let cancel = |product: &str| {
-            Ordered::Cancel(Cancel { push: MessageId(7), product: ProductKey::parse(product).ok() })
+            let (kind, product) = (ChangeKind::Pause, ProductKey::parse(product).ok());
+            Ordered::Change(Change { kind, push: MessageId(7), product })
         };
         let listed = later(PushTarget::Devices(names.to_vec()));
         let listed = StoredOrder { what: listed, ..full.clone() };
@@ -410,7 +472,7 @@ mod tests {
         let free = StoredOrder { what: cancel(""), ..plain.clone() };
         for order in [full, plain, listed, later, bound, free] {
             let value = encode(&order);
-            let body = if order.cancel().is_some() { 0 } else { b"\x00body".len() };
+            let body = if order.change().is_some() { 0 } else { b"\x00body".len() };
             assert_eq!(decode(order.id, &value), Some(order.clone()));
             for cut in 0..value.len() - body {
                 assert_eq!(decode(order.id, &value[..cut]), None);
@@ -424,8 +486,9 @@ mod tests {
         let of = |name: &[u8]| TimelineId::of(Space::Pushes, HashKey::new(1, 2), &[name]);
         let named = Some(Named { key: 7, content: 8 });
         let through = vec![of(b"a"), of(b"b")];
-        let (product, cancels) = (ProductKey::parse("shop").ok(), Some(MessageId(9)));
-        let progress = Progress { at_s: 3, ends: [1, 2, 3, 4], named, product, cancels, through };
+        let product = ProductKey::parse("shop").ok();
+        let changes = Some((MessageId(9), ChangeKind::Resume));
+        let progress = Progress { at_s: 3, ends: [1, 2, 3, 4], named, product, changes, through };
         let value = encode_progress(&progress);
         assert_eq!(decode_progress(&value), Some(progress));
         let head = value.len() - 32;
