@@ -16,13 +16,13 @@ const WAIT_MS = 10_000;
 const outcome = word => badge(word, word === 'delivered' ? 'good' : word === 'stored' ? 'warn' : 'bad');
 
 /** How states look. @type {Record<string, string>} */
-const LOOKS = { scheduled: 'warn', running: 'good', finished: 'off', cancelled: 'bad' };
+const LOOKS = { scheduled: 'warn', paused: 'warn', running: 'good', finished: 'off', cancelled: 'bad' };
 
 /** When a push was accepted, or is to be sent, Unix milliseconds: its id tells it. @param {string} id */
 const timeOf = id => Number(BigInt(id) >> 22n) + Date.UTC(2020, 0, 1);
 
 /** Whether there is something to stop or to recall. @param {any} it */
-const goesOn = it => it.state === 'scheduled' || it.state === 'running' || it.counts.pending + it.counts.stored > 0;
+const goesOn = it => ['scheduled', 'paused', 'running'].includes(it.state) || it.counts.pending + it.counts.stored > 0;
 
 /** @param {import('./console.js').Place} place */
 function list(place) {

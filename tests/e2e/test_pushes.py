@@ -63,6 +63,42 @@ class Cancels(Case):
         self.assertEqual(server.state("d")["waiting"], 0)
 
 
+class Pauses(Case):
+    SHARED = False
+
+    def test_a_slow_push_is_paused_over_a_kill_and_resumed(self):
+        server = self.start(shards(2))
+        names = [f"away-{at}" for at in range(20)]
+        for name in names:
+            server.ask("PUT", f"/v1/products/demo/devices/{name}/tags", {"tags": ["t"]})
+        push = server.push(body="slow", tag="t", devices_per_s=4)["id"]
+
+        def now():
+            answer = server.ask("GET", f"/v1/pushes/{push}")
+            return answer["state"], answer["counts"]["matched"]
+
+        poll(lambda: now()[1] >= 4, "some have it")
+        answer = server.ask("POST", f"/v1/pushes/{push}/pause")
+        self.assertEqual(answer["state"], "paused")
+        matched = answer["counts"]["matched"]
+        self.assertLess(matched, 20)
+        server.kill()
+        server.start()
+        time.sleep(1)
+        self.assertEqual(now(), ("paused", matched))
+        self.assertEqual(server.push(names[0], "single")["outcome"], "stored")
+        answer = server.ask("POST", f"/v1/pushes/{push}/resume?product=demo")
+        self.assertEqual(answer["state"], "running")
+        poll(lambda: now() == ("finished", 20), "all have it")
+        waiting = sum(server.state(name)["waiting"] for name in names)
+        self.assertEqual(waiting, 21)
+        status, answer = server.api("POST", "/v1/pushes/77/pause")
+        self.assertEqual((status, answer["error"]["code"]), (404, "unknown_push"))
+        status, answer = server.api("POST", "/v1/pushes", {
+            "product": "demo", "device": "d", "body": "b", "devices_per_s": 5})
+        self.assertEqual(status, 400)
+
+
 class Schedules(Case):
     SHARED = False
 

@@ -49,7 +49,8 @@ pub(crate) struct PushCounts {
     #[schemars(with = "Decimal")]
     id: String,
     /// scheduled: its time has not come. paused: no further device is visited until it is resumed.
-    /// running: its devices are being visited. finished: all were visited. cancelled: what was not delivered is recalled.
+    /// running: its devices are being visited. finished: all were visited. cancelled: what was not
+    /// delivered is recalled.
     #[schemars(with = "PushStateWord")]
     state: &'static str,
     counts: Counts,

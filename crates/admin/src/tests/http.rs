@@ -353,6 +353,42 @@ fn a_push_is_scheduled_for_a_time_to_come_that_is_near_enough() {
 }
 
 #[test]
+fn a_push_is_paused_resumed_and_sent_at_a_pace() {
+    let test_api = TestApi::new(|command| match command {
+        Command::Push(PushCommand::Pause { push: MessageId(5), paused, .. }) => {
+            let state = if *paused { PushState::Paused } else { PushState::Running };
+            let counts = PushCounts { state, running: true, ..PushCounts::default() };
+            Answer::Push(PushAnswer::Counts(Some(counts)))
+        }
+        Command::Push(PushCommand::Push(order)) => {
+            let counts = PushCounts::default();
+            Answer::Push(PushAnswer::Pushed { id: order.id, outcomes: Vec::new(), counts })
+        }
+        _ => Answer::Push(PushAnswer::Counts(None)),
+    });
+    for (path, state) in [("pause", "paused"), ("resume?product=shop", "running")] {
+        let (status, told) = test_api.json("POST", &format!("/v1/pushes/5/{path}"), "");
+        assert_eq!((status, &told["state"]), (200, &json!(state)));
+        check_answer("post", "/v1/pushes/{id}/pause", &told);
+    }
+    let (status, told) = test_api.json("POST", "/v1/pushes/6/pause", "");
+    assert_eq!((status, &told["error"]["code"]), (404, &json!("unknown_push")));
+    let push = |more: &str| {
+        let body = format!(r#"{{"product": "shop", "body": "b", {more}}}"#);
+        test_api.json("POST", "/v1/pushes", &body)
+    };
+    assert_eq!(push(r#""tag": "t", "devices_per_s": 9"#).0, 200);
+    let asked = test_api.asked();
+    let Some(Command::Push(PushCommand::Push(order))) = asked.last() else { panic!() };
+    assert_eq!(order.devices_per_s.map(|rate| rate.get()), Some(9));
+    for wrong in [r#""device": "d", "devices_per_s": 9"#, r#""all": true, "devices_per_s": 0"#] {
+        let (status, told) = push(wrong);
+        let message = told["error"]["message"].as_str().expect("text");
+        assert!(status == 400 && message.contains("devices_per_s"), "{message}");
+    }
+}
+
+#[test]
 fn pushes_are_listed_by_state_and_page() {
     let test_api = TestApi::new(|command| {
         let Command::Push(PushCommand::Orders { before, count, .. }) = command else {
