@@ -83,6 +83,7 @@ class Pauses(Case):
         matched = answer["counts"]["matched"]
         self.assertLess(matched, 20)
         server.kill()
+        server.configure(shards(3))
         server.start()
         time.sleep(1)
         self.assertEqual(now(), ("paused", matched))

@@ -196,7 +196,8 @@ impl Hub {
         }
         orders.over.insert(id);
         orders.through.entry(id).or_default().extend(progress.through);
-        if !self.jobs.adopts(shard) {
+        // A change counts nothing, and each shard has to know it.
+        if !self.jobs.adopts(shard) && progress.changes.is_none() {
             orders.stray.push(key.into());
             return true;
         }

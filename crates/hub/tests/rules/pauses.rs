@@ -3,7 +3,7 @@
 use crate::harness::{HubHarness, id, limited, order, product, settings, tag};
 use crate::many::{Pair, away, owner, rest, waiting};
 use hub::Settings;
-use model::id::{MessageId, ProductKey};
+use model::id::{MessageId, ProductKey, ShardId};
 use model::ports::log::Table;
 use model::ports::pushes::{PushAnswer, PushCommand, PushState, PushTarget};
 use model::service::Service;
@@ -207,6 +207,39 @@ fn a_pace_bounds_the_devices_a_second() {
     assert_eq!((counts.matched, counts.state), (50, PushState::Finished));
     assert_eq!(waiting(&mut world, 0..50), [2; 50]);
     world.hub.audit();
+}
+
+#[test]
+fn a_shard_that_is_new_knows_of_pauses_and_cancels() {
+    for cancels in [false, true] {
+        let mut pair = Pair::with_away();
+        let push = MessageId(1_000);
+        let mut of = order(push, PushTarget::Tag(tag("t")));
+        of.devices_per_s = NonZeroU32::new(2);
+        pair.worlds[owner(push)].tell(PushCommand::Push(of));
+        (0..3).for_each(|_| pair.step());
+        let home = hub::cancel_home(settings().home, push);
+        let at = usize::from(base::hash::home(home, 2));
+        let id = MessageId(5_000);
+        pair.worlds[at].tell(match cancels {
+            true => PushCommand::Cancel { id, push, product: None },
+            false => PushCommand::Pause { id, push, product: None, paused: true },
+        });
+        // The push is open when the number of shards changes, and its change is closed.
+        (0..6).for_each(|_| pair.step());
+        let third = Settings { shard: ShardId(2), shards: 3, ..settings() };
+        let mut world = HubHarness::with(product(), third);
+        pair.worlds.iter().for_each(|of| world.log.take_over(&of.log));
+        for _ in 0..3 {
+            world.restart();
+            rest(&mut world);
+            let before = has(&mut world, 0..12);
+            (0..5).for_each(|_| world.pass_ms(2_000));
+            assert_eq!(has(&mut world, 0..12), before, "cancels: {cancels}");
+            assert!(before < 12 && (before == 0 || !cancels));
+            world.hub.audit();
+        }
+    }
 }
 
 #[test]
