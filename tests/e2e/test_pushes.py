@@ -1,5 +1,7 @@
 """Pushes that are cancelled or scheduled, over several shards, kills and other numbers of shards."""
 
+import random
+import threading
 import time
 
 import fixture
@@ -50,6 +52,46 @@ class Cancels(Case):
         counts = answer["counts"]
         self.assertEqual((counts["pending"], counts["stored"], counts["running"]), (0, 0, False))
         return tuple(counts[name] for name in ("matched", "delivered", "cancelled"))
+
+    def test_a_kill_at_any_moment_leaves_each_cancel_whole_or_undone_and_those_answered_done(self):
+        server = self.start(shards(3))
+        names = [f"away-{at}" for at in range(12)]
+        for name in names:
+            server.ask("PUT", f"/v1/products/demo/devices/{name}/tags", {"tags": ["t"]})
+        dice, queued, done = random.Random(48), 0, 0
+        for _ in range(6):
+            pushes = [server.push(body="b", devices=names) for _ in range(4)]
+            pushes += [server.push(body="b", tag="t", wait_ms=5000) for _ in range(4)]
+            idents, answered = [push["id"] for push in pushes], []
+            dice.shuffle(idents)
+
+            def cancels():
+                for ident in idents:
+                    try:
+                        answered.append((ident, self.cancel(server, ident)[0]))
+                    except OSError:
+                        return  # it was killed
+
+            thread = threading.Thread(target=cancels)
+            thread.start()
+            time.sleep(dice.random() * 0.08)
+            server.kill()
+            thread.join()
+            server.start()
+            self.assertEqual({status for _, status in answered} - {200}, set())
+
+            def left():
+                """Those that are not cancelled; nothing of the others waits anywhere."""
+                states = {ident: server.api("GET", f"/v1/pushes/{ident}") for ident in idents}
+                whole = [ident for ident, (status, told) in states.items()
+                         if status == 404 or told["state"] != "cancelled"]
+                waiting = sum(server.state(name)["waiting"] for name in names)
+                return whole if waiting == queued + len(whole) * len(names) else None
+
+            whole = poll(lambda: (left(),) if left() is not None else None, "whole or undone")[0]
+            self.assertEqual(set(whole) & {ident for ident, _ in answered}, set())
+            queued, done = queued + len(whole) * len(names), done + len(answered)
+        self.assertGreater(done, 0)
 
     def test_a_cancel_of_an_unknown_push_or_one_of_another_product_changes_nothing(self):
         server = self.start({**shards(2), "products.two": {"app_id": 2}})
