@@ -15,7 +15,7 @@ const WAIT_MS = 10_000;
 /** @param {string} word */
 const outcome = word => badge(word, word === 'delivered' ? 'good' : word === 'stored' ? 'warn' : 'bad');
 
-/** How states look. @type {Record<string, string>} */
+/** How states look. @type {Record<string, 'off' | 'good' | 'bad' | 'warn'>} */
 const LOOKS = { scheduled: 'warn', paused: 'warn', running: 'good', finished: 'off', cancelled: 'bad' };
 
 /** When a push was accepted, or is to be sent, Unix milliseconds: its id tells it. @param {string} id */
@@ -23,6 +23,17 @@ const timeOf = id => Number(BigInt(id) >> 22n) + Date.UTC(2020, 0, 1);
 
 /** Whether there is something to stop or to recall. @param {any} it */
 const goesOn = it => ['scheduled', 'paused', 'running'].includes(it.state) || it.counts.pending + it.counts.stored > 0;
+
+/** The button that pauses a push or lets it go on. @param {import('./console.js').Place} place @param {any} it */
+function pauses(place, it) {
+  if (!['scheduled', 'paused', 'running'].includes(it.state)) return null;
+  const [word, told, act] = it.state === 'paused'
+    ? [t('Resume'), t('Resume push {id}', { id: it.id }), 'resume'] : [t('Pause'), t('Pause push {id}', { id: it.id }), 'pause'];
+  return button(word, async () => {
+    await ask('POST', withQuery(`v1/pushes/${it.id}/${act}`, { product: it.product }));
+    place.go({ [act]: it.id });
+  }, { class: 'second small', 'aria-label': told });
+}
 
 /** @param {import('./console.js').Place} place */
 function list(place) {
@@ -39,12 +50,12 @@ function list(place) {
     { title: t('Queued'), end: true, cell: it => number(it.counts.pending + it.counts.stored) },
     { title: t('Expired or rejected'), end: true, cell: it => number(it.counts.expired + it.counts.rejected) },
     { title: t('Recalled'), end: true, cell: it => number(it.counts.cancelled) },
-    { title: '', end: true, cell: it => goesOn(it) && button(t('Stop'), async () => {
+    { title: '', end: true, cell: it => h('div', { class: 'row end' }, pauses(place, it), goesOn(it) && button(t('Stop'), async () => {
       if (!await sure(t('Stop push {id}?', { id: it.id }), t('Stop'), t('No further device gets it, and it is recalled from all devices that have not acknowledged it.'))) return;
       const { counts } = await ask('DELETE', withQuery(`v1/pushes/${it.id}`, { product: it.product }));
       notice(t('Push {id} is stopped. Recalled from {count} devices.', { id: it.id, count: number(counts.cancelled) }));
       place.go({ stopped: it.id });
-    }, { class: 'second small', 'aria-label': t('Stop push {id}', { id: it.id }) }) },
+    }, { class: 'second small', 'aria-label': t('Stop push {id}', { id: it.id }) })) },
   ], rows, t('No pushes to a tag or a product, and none is scheduled.')));
 }
 

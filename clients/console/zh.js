@@ -105,7 +105,7 @@ export const ZH = {
   'Push': '推送', 'Push to a device': '向设备推送', 'Progress': '进度', '(event {event})': '（事件 {event}）', '{device} connected': '{device} 已连接', '{device} disconnected ({reason})': '{device} 已断开（{reason}）', 'No push sent from this page yet.': '本页还没有发送过推送。', 'Body': '内容',
   'Time to live (seconds)': '有效期（秒）', 'High priority': '高优先级', 'Sent to the server. Waiting up to 10 s for the device.': '已提交，最多等待设备 10 秒。', 'Push {id}:': '推送 {id}：',
   'queued until the device connects; the delivery will be shown here.': '已入队，等待设备连接；投递结果会显示在这里。', 'Send a push to one device and watch its delivery; stop pushes to many devices.': '向单个设备推送并观察投递过程；停止群发推送。',
-  'Pushes to many devices': '群发推送', 'Sent at': '发送时间', 'Expired or rejected': '过期或拒绝', 'Recalled': '已撤回', 'Stop push {id}?': '停止推送 {id}？', 'Stop push {id}': '停止推送 {id}',
+  'Pushes to many devices': '群发推送', 'Sent at': '发送时间', 'Expired or rejected': '过期或拒绝', 'Recalled': '已撤回', 'Stop push {id}?': '停止推送 {id}？', 'Stop push {id}': '停止推送 {id}', 'Resume': '继续', 'Resume push {id}': '继续推送 {id}', 'Pause push {id}': '暂停推送 {id}',
   'No further device gets it, and it is recalled from all devices that have not acknowledged it.': '不再发给其他设备，并从所有未确认的设备撤回。',
   'Push {id} is stopped. Recalled from {count} devices.': '推送 {id} 已停止，已从 {count} 台设备撤回。', 'No pushes to a tag or a product, and none is scheduled.': '没有发给标签或产品的推送，也没有定时推送。',
 

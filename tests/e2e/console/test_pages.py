@@ -377,6 +377,11 @@ class Acts(Consoles):
         operator = self.operator().go("push", "Push")
         for push, count in ((later, 0), (stored, 1)):
             operator.says(push["id"])
+            for word in ("Pause", "Resume") if push is later else ():
+                act = json.dumps(f"[aria-label='{word} push {push['id']}']")
+                operator.page.until(f"!!document.querySelector({act})", "it is shown")
+                operator.page.run(f"document.querySelector({act}).click()")
+                operator.says("paused" if word == "Pause" else "scheduled")
             button = f"[aria-label='Stop push {push['id']}']"
             operator.page.until(f"!!document.querySelector({json.dumps(button)})", "it is shown")
             operator.page.run(f"document.querySelector({json.dumps(button)}).click()")
