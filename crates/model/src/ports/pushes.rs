@@ -237,11 +237,11 @@ pub struct PushCounts {
     pub cancelled: u64,
     /// Whether some shard is still walking its devices, or has yet to begin.
     pub running: bool,
-    /// What goes on with it.
+    /// State of the push.
     pub state: PushState,
 }
 
-/// What goes on with a push. Of several shards' states the last one here holds.
+/// State of a push. Of several shards' states the last one here holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, PartialOrd, Ord)]
 pub enum PushState {
     /// All its devices were visited.
@@ -253,7 +253,7 @@ pub enum PushState {
     Paused,
     /// Its devices are being visited.
     Running,
-    /// It was cancelled.
+    /// The push was cancelled.
     Cancelled,
 }
 
@@ -299,7 +299,7 @@ impl PushCounts {
 pub struct OrderState {
     /// The push.
     pub id: MessageId,
-    /// Whose devices it is for. Absent when that is not remembered.
+    /// Product of its devices. Absent when that is not remembered.
     pub product: Option<ProductKey>,
     /// When it is sent, Unix milliseconds, while it is scheduled.
     pub send_at_ms: Option<u64>,
