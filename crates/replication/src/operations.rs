@@ -286,8 +286,8 @@ impl Operations {
             generations.insert(log, generation.unwrap_or(1));
         }
         plan.line(format!(
-            "node {} leads with its folder: what other nodes have beyond it is set aside when they \
-             join again, and they say so",
+            "node {} leads with its folder; what other nodes have beyond it is lost when they join \
+             again, and they say so",
             number.number()
         ));
         plan.begin(fingerprint, &node, |log| generations[&log])?;

@@ -24,8 +24,8 @@ kinds! {
         ISOLATION_ENDED "isolation_ended" info "a majority of the NATS servers answers again"
             [node] = "cluster_isolated";
         /// The log went on without records that had been acknowledged: the stream lost them, and
-        /// the only node that had them was away. They are kept beside the log, in the folder that
-        /// is named. See "Lost after all" in docs/cluster.md.
+        /// the only node that had them was away. This node has removed them, to follow the others.
+        /// See "Lost after all" in docs/cluster.md.
         ACKNOWLEDGED_LOST "acknowledged_lost" error
             "records that had been acknowledged are not in the log any more" [log first last]
             = "cluster_acknowledged_lost_total";
@@ -40,7 +40,8 @@ kinds! {
             "a stream was nearly full, and its older messages are on this disk alone" [log];
         /// The table of the cluster does not know a log: `holdline cluster recover` makes it anew.
         WAITS_FOR_RECOVER "waits_for_recover" error
-            "the table of the cluster is empty: no node leads before `holdline cluster recover`"
+            "the table of the cluster is empty: check [cluster] name and nats; if they are right, \
+             no node leads before `holdline cluster recover`"
             [log];
         /// A follower begins to copy a whole log from another node, for this reason: it is new, was
         /// away for long, or its own log is damaged.
@@ -63,7 +64,8 @@ kinds! {
         /// The table under this name belongs to a cluster with another secret, or another number
         /// of logs: `[cluster] name` or `nats` is wrong, or the data folder is.
         OTHER_CLUSTER "other_cluster" error "the cluster under this name is another one" [why];
-        /// Another process has this node's number: a copied data folder. Stop one of them.
+        /// Another process has this node's number: a copied data folder. Neither leads any more:
+        /// stop the copy, then restart the other.
         SAME_NODE_NUMBER "same_node_number" error
             "another process has the number of this node" [node];
         /// A new leader could not start, for this reason. The process ends, and another node takes
