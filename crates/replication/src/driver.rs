@@ -196,7 +196,7 @@ impl Driver {
         if is_tick {
             self.next_tick = now + TICK;
             self.prove(now);
-            self.renew_lead_proof(now);
+            self.renew_lead_proof();
             self.upkeep();
         }
         if now >= self.next_second {

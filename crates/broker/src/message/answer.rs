@@ -63,12 +63,11 @@ impl Broker {
         pending.wait
     }
 
-    /// Lets the answer to a message that nobody has to store wait, where it is not proved that this
-    /// node leads: another one may, at which somebody waits for the message.
+    /// Lets the answer to a message wait where it is not proved that this node leads: another one
+    /// may, at which somebody waits for the message. What else it waits for may be no log.
     pub(crate) fn await_proof(&mut self, now: Now, pending: &mut PendingAnswer) {
         let is_asked = matches!(pending.origin, Origin::Client(..) | Origin::Command(_));
-        let is_open = pending.wait.is_none() && pending.error.is_none();
-        if !is_asked || !is_open || self.settings.lead_proof.holds(now) {
+        if !is_asked || pending.error.is_some() || self.settings.lead_proof.holds(now) {
             return;
         }
         if let Some(wait) = self.answers.one_more(pending) {
@@ -82,6 +81,7 @@ impl Broker {
             return None;
         }
         if !self.settings.lead_proof.holds(now) {
+            self.answers.drop_given_up();
             return Some(now.mono + PROOF_PAUSE);
         }
         for wait in self.answers.take_unproved() {
@@ -317,14 +317,14 @@ impl Broker {
     pub(crate) fn turn_answers(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let (over, next) = self.answers.overdue(now, self.settings.limits.answer_ms_max);
         for wait in over {
-            let origin = self.answers.origin(wait);
-            if let Some(Origin::Client(exchange, qos)) = origin {
-                if qos == Qos::ExactlyOnce && self.awaits_mark(exchange) {
+            match self.answers.origin(wait) {
+                // The shard of the publisher gives up, and nobody for it.
+                Some(Origin::Shard(..)) => continue,
+                Some(Origin::Client(exchange, Qos::ExactlyOnce)) if self.awaits_mark(exchange) => {
                     continue;
                 }
-                let text = Some("a message could not be stored in time: send it again".into());
-                let denied = Denied { text, ..Denied::of(Denial::Busy, CloseReason::Busy) };
-                self.end(now, exchange.session, denied, fx);
+                Some(Origin::Client(exchange, _)) => self.end_waiting(now, exchange, wait, fx),
+                _ => {}
             }
             if let Some(due) = self.answers.give_up(wait) {
                 fx.counters.count(TopicCounter::AnswersOverdue);
@@ -332,6 +332,17 @@ impl Broker {
             }
         }
         next
+    }
+
+    /// Ends the connection of a client that waits for this answer.
+    fn end_waiting(&mut self, now: Now, exchange: Exchange, wait: Key, fx: &mut Effects) {
+        let session = self.sessions.at(exchange.session);
+        let inbound = session.and_then(|session| Some(&session.more.as_ref()?.inbound));
+        if inbound.is_some_and(|inbound| inbound.awaits(wait)) {
+            let text = Some("a message could not be stored in time: send it again".into());
+            let denied = Denied { text, ..Denied::of(Denial::Busy, CloseReason::Busy) };
+            self.end(now, exchange.session, denied, fx);
+        }
     }
 
     /// Whether nobody knows yet if a message of QoS 2 of a durable session is marked as taken. Such

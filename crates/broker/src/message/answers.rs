@@ -316,6 +316,11 @@ impl Answers {
         !self.unproved.is_empty()
     }
 
+    /// Forgets waits for a proof that were given up.
+    pub fn drop_given_up(&mut self) {
+        self.unproved.retain(|wait| self.waits.at(*wait).is_some());
+    }
+
     /// Takes the waits for a proof.
     pub fn take_unproved(&mut self) -> Vec<Key> {
         std::mem::take(&mut self.unproved)

@@ -242,8 +242,9 @@ impl Broker {
         let Some(Inbound { state, marker, .. }) = inbound.at(id) else { return false };
         if state == InboundState::Halfway && !again {
             // What was refused is over, this is a new one (MQTT5 3.3.1-2).
-            self.log.remove(key, marker.seq);
             inbound.end(id);
+            self.log.remove_mark(key, marker.older);
+            self.log.remove_mark(key, marker.seq);
             return false;
         }
         fx.counters.count(TopicCounter::PublishesRepeated);

@@ -196,6 +196,11 @@ impl InboundMessages {
         self.pending.iter().any(|it| it.id == id && it.qos == Qos::AtLeastOnce)
     }
 
+    /// Whether the client waits for this answer over its present connection.
+    pub fn awaits(&self, wait: Key) -> bool {
+        self.pending.iter().any(|pending| pending.stage == Stage::Waits(wait))
+    }
+
     /// Stores the result that a message waited for. At most one message waits for it, mostly one of
     /// the first.
     pub fn answered(&mut self, wait: Key, result: Result<Routed, Denial>) {

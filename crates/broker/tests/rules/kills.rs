@@ -4,6 +4,7 @@
 use crate::harness::{BrokerHarness, connect, durable, limits, message, payload, will};
 use model::ports::log::{Call, StoreError, Write};
 use model::session::*;
+use model::timeline::Space;
 use model::topic::Qos;
 use std::sync::Arc;
 
@@ -64,6 +65,36 @@ fn a_mark_that_is_written_behind_a_release_does_not_take_the_next_message() {
         assert_eq!(world.payloads(&receiver), ["x", "y"], "{reconnects}");
         world.audit();
     }
+}
+
+#[test]
+fn an_exchange_that_was_refused_halfway_takes_no_message_of_its_session_along() {
+    let (mut world, source, _) = far_receiver();
+    let a = world.client(durable(&source));
+    world.subscribe(&a, "own", Qos::AtLeastOnce);
+    world.keeps = false;
+    world.send(&a, 7, message("t", Qos::ExactlyOnce, "x"));
+    // The mark is written, and the receiver's log is full.
+    let is_mark = |call: &Call| match call {
+        Call::Write(Write::Append(append)) => {
+            append.to.iter().any(|to| to.space() == Space::Exchanges)
+        }
+        _ => false,
+    };
+    for _ in 0..3 {
+        world.complete(99, |call| if is_mark(call) { Ok(()) } else { Err(StoreError::Full) });
+    }
+    world.keeps = true;
+    assert_eq!(world.taken(&a), Some((7, Err(Denial::StoreFull))));
+    // A message that waits for the publisher has the place in its timeline that the mark has in
+    // another one.
+    world.send(&a, 8, message("own", Qos::AtLeastOnce, "kept"));
+    world.send(&a, 7, message("t", Qos::ExactlyOnce, "y"));
+    world.run();
+    world.crash();
+    let a = world.client(durable(&source));
+    assert_eq!(world.payloads(&a), ["kept"]);
+    world.audit();
 }
 
 #[test]

@@ -60,14 +60,16 @@ impl Driver {
     }
 
     /// Says until when the server may answer without a write. It may not while it is to leave.
-    pub(super) fn renew_lead_proof(&self, now: Instant) {
+    pub(super) fn renew_lead_proof(&self) {
+        // In this order: a stop between the two makes the proof shorter, and never longer.
+        let (wall_ms, now) = (self.clock.now_ms(), self.clock.now());
         let lasts = match self.serving {
             Serving::Given | Serving::Open(_) if !self.is_isolated() => self.proof.lasts(now),
             _ => Duration::ZERO,
         };
         let until = match lasts.is_zero() {
             true => 0,
-            false => self.clock.now_ms() + u64::try_from(lasts.as_millis()).unwrap_or(0),
+            false => wall_ms + u64::try_from(lasts.as_millis()).unwrap_or(0),
         };
         self.shared.lead_proof.hold_until(until);
     }
