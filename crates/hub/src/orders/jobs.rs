@@ -184,8 +184,8 @@ pub(crate) struct Jobs {
     /// Half of how long a shard that has an order may be silent.
     pub(super) silence: Duration,
     jobs: BTreeMap<MessageId, Job>,
-    /// Pushes that were cancelled, each with its cancel.
-    cancelled: BTreeMap<MessageId, MessageId>,
+    /// Pushes that were cancelled, each with its cancels: several if they name the product or not.
+    cancelled: BTreeSet<(MessageId, MessageId)>,
     /// Open pushes that were paused or resumed: the order that holds, and whether it pauses.
     paused: BTreeMap<MessageId, (MessageId, bool)>,
     /// Orders that paused or resumed what is over, or before another one did.
@@ -214,7 +214,7 @@ impl Jobs {
             answer_max: Duration::ZERO,
             silence: Duration::ZERO,
             jobs: BTreeMap::new(),
-            cancelled: BTreeMap::new(),
+            cancelled: BTreeSet::new(),
             paused: BTreeMap::new(),
             stale: Vec::new(),
             names: BTreeMap::new(),
@@ -288,7 +288,7 @@ impl Jobs {
     /// was cancelled is as old as its cancel, and goes before it.
     pub fn forgettable(&self, taken_before_s: u32) -> Option<MessageId> {
         let is_over = |job: &Job| job.open.is_none();
-        let mut all = self.jobs.iter().filter(|(id, _)| !self.cancelled.contains_key(id));
+        let mut all = self.jobs.iter().filter(|(id, _)| !self.has_cancel(**id));
         let (id, at_s) = all.find_map(|(&id, job)| {
             let push = job.changes.and_then(|(push, _)| Some((push, self.jobs.get(&push)?)));
             let goes = match push {
@@ -324,8 +324,8 @@ impl Jobs {
         if let Some(named) = job.named.filter(|named| self.names.get(&named.key) == Some(&id)) {
             self.names.remove(&named.key);
         }
-        if let Some(push) = job.cancels().filter(|push| self.cancelled.get(push) == Some(&id)) {
-            self.cancelled.remove(&push);
+        if let Some(push) = job.cancels() {
+            self.cancelled.remove(&(push, id));
         }
         if let Some((push, _)) = job.changes
             && self.paused.get(&push).is_some_and(|(by, _)| *by == id)
@@ -366,15 +366,27 @@ impl Jobs {
 
     /// A push is cancelled from now on.
     pub fn cancel(&mut self, push: MessageId, by: MessageId) {
-        self.cancelled.insert(push, by);
+        self.cancelled.insert((push, by));
     }
 
     /// Whether a push to devices of this product is cancelled.
     pub fn is_cancelled(&self, push: MessageId, product: Option<&ProductKey>) -> bool {
-        let Some(by) = self.cancelled.get(&push) else { return false };
-        let open = self.jobs.get(by).and_then(|job| job.open.as_ref());
-        // One that is over was for the product of its push.
-        open.and_then(|open| open.order.change()).is_none_or(|change| change.is_for(product))
+        self.cancels_of(push).any(|by| {
+            let open = self.jobs.get(&by).and_then(|job| job.open.as_ref());
+            // One that is over was for the product of its push.
+            open.and_then(|open| open.order.change()).is_none_or(|change| change.is_for(product))
+        })
+    }
+
+    /// The cancels of a push.
+    fn cancels_of(&self, push: MessageId) -> impl Iterator<Item = MessageId> + '_ {
+        let all = (push, MessageId(0))..=(push, MessageId(u64::MAX));
+        self.cancelled.range(all).map(|(_, cancel)| *cancel)
+    }
+
+    /// Whether a push has a cancel, for whatever product.
+    fn has_cancel(&self, push: MessageId) -> bool {
+        self.cancels_of(push).next().is_some()
     }
 
     /// Whether the push of a change is known here.
@@ -448,8 +460,7 @@ impl Jobs {
 
     /// An id for an order that is sent at this Unix millisecond, instead of its `own`.
     pub fn id_ahead(&self, own: MessageId, at_ms: u64) -> MessageId {
-        let is_free =
-            |id: &MessageId| !self.jobs.contains_key(id) && !self.cancelled.contains_key(id);
+        let is_free = |id: &MessageId| !self.jobs.contains_key(id) && !self.has_cancel(*id);
         let mut ids = MessageId::ahead(own, at_ms, (self.shard.0, self.shards));
         ids.find(is_free).expect("there are ids without end")
     }
@@ -484,11 +495,10 @@ impl Jobs {
         *due = at.min(*due);
     }
 
-    /// The same with the cancel of a push, if there is one.
+    /// The same with the cancels of a push, if there are any.
     pub fn look_at_cancel_of(&mut self, push: MessageId, at: Instant) {
-        if let Some(&cancel) = self.cancelled.get(&push) {
-            self.look(cancel, at);
-        }
+        let cancels: Vec<_> = self.cancels_of(push).collect();
+        cancels.into_iter().for_each(|cancel| self.look(cancel, at));
     }
 
     /// The next order that is to be looked at.

@@ -81,10 +81,17 @@ impl Pace {
 }
 
 impl DeviceScan {
-    /// When it goes on, if not now; `None` inside: when it is resumed.
+    /// When it goes on, if not now; `None` inside: when it is resumed. A push whose time is over
+    /// waits for nothing: its scan comes to an end, and holds back nothing any more.
     pub fn waits(&self, now: Now) -> Option<Option<Instant>> {
+        let expire_at = match &self.errand {
+            Errand::Push(sending) => sending.push.expire_at,
+            Errand::Terms | Errand::Drop | Errand::Recall { .. } => u32::MAX,
+        };
+        let left_s = u64::from(expire_at.saturating_sub(now.unix_s()));
         match self.pace {
-            _ if self.paused => Some(None),
+            _ if left_s == 0 => None,
+            _ if self.paused => Some(Some(now.mono + Duration::from_secs(left_s))),
             Some(pace) if pace.next > now.mono => Some(Some(pace.next)),
             _ => None,
         }

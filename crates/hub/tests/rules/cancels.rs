@@ -187,6 +187,18 @@ fn a_cancel_for_one_product_leaves_pushes_of_others() {
         assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)));
     }
     assert_eq!(waiting(&mut world, 0..3), [0; 3]);
+    // A later cancel for a product that is not the push's takes nothing back.
+    let reply = cancel_of(&mut world, many, Some("q"));
+    rest(&mut world);
+    assert_eq!(world.answer(reply), Some(PushAnswer::Done(false)));
+    assert_eq!(world.counts(many).state, PushState::Cancelled);
+    // Two that name it otherwise are both answered, though they overlap.
+    let (other, _) = world.push_to(PushTarget::Product, |_| {});
+    let replies = [None, Some("p")].map(|product| cancel_of(&mut world, other, product));
+    rest(&mut world);
+    for reply in replies {
+        assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)));
+    }
     world.hub.audit();
 }
 

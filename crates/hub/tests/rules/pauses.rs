@@ -78,6 +78,26 @@ fn a_paused_push_stops_where_it_is_and_goes_on_when_it_is_resumed_over_kills_too
 }
 
 #[test]
+fn a_push_whose_time_is_over_does_not_stay_paused() {
+    let mut world = HubHarness::with(product(), slow());
+    away(&mut world, 0..40);
+    let now_s = world.now.unix_s();
+    let (push, _) = world.push_to(PushTarget::Product, |order| order.time_to_live_s = 100);
+    world.hub.turn(world.now, &mut world.fx);
+    world.store();
+    assert!(pause(&mut world, push, true));
+    (0..3).for_each(|_| world.pass_ms(20_000));
+    assert!(world.now.unix_s() < now_s + 100);
+    assert_eq!(state(&mut world, push), PushState::Paused);
+    (0..3).for_each(|_| world.pass_ms(20_000));
+    rest(&mut world);
+    let counts = world.counts(push);
+    assert_eq!((counts.state, counts.matched), (PushState::Finished, 40));
+    assert_eq!((counts.expired, has(&mut world, 0..40)), (40, 0));
+    world.hub.audit();
+}
+
+#[test]
 fn wherever_the_kill_comes_a_pause_that_was_answered_holds() {
     for kept in 0.. {
         let mut world = HubHarness::with(product(), slow());
