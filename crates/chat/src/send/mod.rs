@@ -197,6 +197,10 @@ async fn store_message(flow: &mut Flow, order: Box<SendOrder>) -> Result<StoredM
         receivers = chat.may_say_in_group(now, &route, is_operator)?;
     }
     let (chat, now, _) = flow.state();
+    // An import may have begun since the order was taken: its ids are below those of now.
+    if !route.is_to_group() && chat.moving.contains(&route.conversation) {
+        return Err(ChatFault::Busy);
+    }
     let abroad = chat.groups.foreign(route.conversation);
     let audience = Audience { route, receivers, abroad };
     let said = (chat.next_id(now), once, body);

@@ -65,19 +65,12 @@ impl Privacy {
 async fn set(mut flow: Flow, wait: Requester, inbox: TimelineId, wish: PrivacyWish) {
     let stored = store(&mut flow, inbox, wish).await;
     let (chat, _, fx) = flow.state();
-    let Privacy { private, adding } = &mut chat.receipts.privacy;
-    if stored.is_ok() {
-        match wish.shares_reads {
-            Some(true) => _ = private.remove(&inbox),
-            Some(false) => _ = private.insert(inbox),
-            None => {}
-        }
-        adding.extend(wish.adding.map(|it| (inbox, it)));
-    }
     let told = stored.map(|()| chat.privacy_of(inbox));
     chat.tell_privacy(wait, told, fx);
 }
 
+/// Stores what is wished. Each setting holds as soon as it is stored, so that memory has what the
+/// log has, whatever another device wishes meanwhile.
 async fn store(flow: &mut Flow, inbox: TimelineId, wish: PrivacyWish) -> Result<(), ChatFault> {
     let ([reads, adding], table) = (keys_of(inbox), Table::ChatApart);
     if let Some(shares) = wish.shares_reads {
@@ -86,10 +79,16 @@ async fn store(flow: &mut Flow, inbox: TimelineId, wish: PrivacyWish) -> Result<
             false => Write::Put { table, key: reads, value: [PRIVATE].into() },
         };
         flow.log(Call::Write(write)).await.map_err(fault_of)?;
+        let private = &mut flow.state().0.receipts.privacy.private;
+        match shares {
+            true => _ = private.remove(&inbox),
+            false => _ = private.insert(inbox),
+        }
     }
     if let Some(it) = wish.adding {
         let write = Write::Put { table, key: adding, value: it.name().as_bytes().into() };
         flow.log(Call::Write(write)).await.map_err(fault_of)?;
+        flow.state().0.receipts.privacy.adding.insert(inbox, it);
     }
     Ok(())
 }
