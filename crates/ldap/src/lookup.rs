@@ -166,6 +166,10 @@ impl Ldap {
             let Some(entry) = connection.find(&self.search(user, base))? else {
                 return Ok(LdapAnswer::NotMember);
             };
+            // The filter may find another entry than the one that the password opened.
+            if *entry.dn != *name && !connection.bind(&entry.dn, password)? {
+                return Ok(LdapAnswer::Wrong);
+            }
             match self.standing(connection, user, &entry)? {
                 Some(is_super) => self.right(user, &entry, is_super),
                 None => Ok(LdapAnswer::NotMember),

@@ -444,12 +444,22 @@ impl AccessShared {
 
     /// Fetches keys now and then, and looks whether the LDAP server is there, until all is over.
     fn keep_keys(&self) {
+        let (mut known, mut fetched_s) = (None::<Arc<Others>>, 0);
         loop {
-            let others = self.others();
-            self.fetch_keys(&others);
-            let is_up = others.ldap.probe(&self.tally.ldap);
-            let retry_s = if is_up { u32::MAX } else { ldap::RETRY_S };
-            let wait_s = others.service.refresh_s().unwrap_or(u32::MAX).min(retry_s);
+            let (others, now_s) = (self.others(), clock::unix_s());
+            let is_new = known.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &others));
+            let refresh_s = others.service.refresh_s().unwrap_or(u32::MAX);
+            if is_new || now_s.saturating_sub(fetched_s) >= refresh_s {
+                self.fetch_keys(&others);
+                fetched_s = now_s;
+            }
+            // A login may find that the server is away, and nobody else may come for hours.
+            if is_new || self.tally.ldap.is_away() {
+                others.ldap.probe(&self.tally.ldap);
+            }
+            let retry_s = if others.ldap.is_configured() { ldap::RETRY_S } else { u32::MAX };
+            known = Some(others);
+            let wait_s = refresh_s.min(retry_s);
             let over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
             if *over {
                 return;

@@ -46,16 +46,14 @@ impl AccessControl {
                 }
             },
         };
-        // An LDAP server ignores case, and may find somebody by an address: the name is another one
-        // than the method of passwords was asked about. Its own password protects an account.
-        if *name != *user {
-            match self.person(&name, errands) {
-                Ok(Some(person)) if person.account.kept.hash.is_some() => {
-                    return refused(Denial::BadCredentials);
-                }
-                Ok(_) => {}
-                Err(not_yet) => return Step::Done(not_yet),
+        // Its own password protects an account, whatever the order of methods is: an LDAP server
+        // may find somebody by another name than the method of passwords was asked about.
+        match self.person(&name, errands) {
+            Ok(Some(person)) if person.account.kept.hash.is_some() => {
+                return refused(Denial::BadCredentials);
             }
+            Ok(_) => {}
+            Err(not_yet) => return Step::Done(not_yet),
         }
         Step::Done(self.let_in(Proof { user: Some(name), is_super, ..Proof::default() }, errands))
     }

@@ -57,16 +57,17 @@ impl LdapService {
         }
     }
 
+    /// Whether there is one.
+    pub(super) fn is_configured(&self) -> bool {
+        self.ldap.is_some()
+    }
+
     /// Connects and binds, so that the operator hears of a server that is away before users do.
-    /// False: it is.
-    pub(super) fn probe(&self, tally: &LdapTally) -> bool {
-        let Some(ldap) = &self.ldap else {
-            tally.forget();
-            return true;
-        };
-        let answer = ldap.probe();
-        tally.heed(clock::unix_s(), answer.as_ref().err());
-        answer.is_ok()
+    pub(super) fn probe(&self, tally: &LdapTally) {
+        match &self.ldap {
+            Some(ldap) => tally.heed(clock::unix_s(), ldap.probe().as_ref().err()),
+            None => tally.forget(),
+        }
     }
 }
 
@@ -103,6 +104,11 @@ struct Told {
 }
 
 impl LdapTally {
+    /// Whether the server did not answer the last time.
+    pub(super) fn is_away(&self) -> bool {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).away.is_some()
+    }
+
     pub(super) fn counts(&self) -> LdapCounts {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
