@@ -468,9 +468,9 @@ class Operator(Rooted):
         asked |= set(re.findall(r"holdline_\w+", root.run("cat", f"{brought}/alerts.yml")))
         bare = {re.sub(r"_(bucket|sum|count)$", "", name) for name in asked}
         optional = {name for name in bare if name.startswith((
-            "holdline_presence_", "holdline_webhook_", "holdline_archive_", "holdline_accounts_",
-            "holdline_backup_", "holdline_bridge", "holdline_cluster_", "holdline_events_stream_",
-            "holdline_otlp_"))}
+            "holdline_access_ldap_", "holdline_presence_", "holdline_webhook_",
+            "holdline_archive_", "holdline_accounts_", "holdline_backup_", "holdline_bridge",
+            "holdline_cluster_", "holdline_events_stream_", "holdline_otlp_"))}
         self.assertGreater(len(bare), 20)
         self.assertEqual(bare - optional - there, set())
 

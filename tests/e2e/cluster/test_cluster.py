@@ -122,9 +122,13 @@ class Cluster(Case):
         """What MQTT clients hear at a node that follows."""
         told = self.mosquitto(follower, "mosquitto_pub", "-q", "1", "-t", "news", "-m", "1")
         self.assertNotEqual(told.returncode, 0)
-        with contextlib.closing(Wire(("127.0.0.1", follower.ports["moved"]), V5)) as link:
-            link.send(wire.connect(V5, "a"))
-            answer = link.read()
+        def asked():
+            with contextlib.closing(Wire(("127.0.0.1", follower.ports["moved"]), V5)) as link:
+                link.send(wire.connect(V5, "a"))
+                return link.read()
+        # Until it has heard the leader it knows no address: then it is 0x88.
+        poll(lambda: asked().code == 0x9D, "the follower has heard the leader", PATIENT_S)
+        answer = asked()
         self.assertEqual((answer.kind, answer.code), (wire.CONNACK, 0x9D))
         self.assertEqual(answer.props["server_reference"],
                          f"127.0.0.1:{leader.ports['moved']}")
