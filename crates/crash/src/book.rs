@@ -5,9 +5,9 @@
 //! - while its device has not acknowledged it, or its acknowledgement may not have been read;
 //! - in a later life, when the acknowledgement was read but nothing says that it was stored: no
 //!   write of that device was asked after it and answered, and the server did not stop by itself.
-//!   An order to a group gets its devices' acknowledgements in bundles of its own, which no write of
-//!   a device vouches for: it may come again until the server stopped by itself, or a full visit did
-//!   not show it.
+//!   An order to a group gets its devices' acknowledgements in bundles of its own, which no write
+//!   of a device vouches for: it may come again until the server stopped by itself, or a full visit
+//!   did not show it.
 //!
 //! Any other repetition is counted as doubled. A push that a full visit did not show is gone and
 //! must stay away. The rules for collapse keys and dropped products are in `excused` and `sighted`.
