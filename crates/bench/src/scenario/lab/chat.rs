@@ -53,7 +53,9 @@ fn rest_of(pid: u32) -> io::Result<()> {
         }
         let before = cpu::used(pid)?;
         std::thread::sleep(LOOK);
-        quiet = if cpu::used(pid)? - before < REST { quiet + 1 } else { 0 };
+        // A thread that has ended takes its time along.
+        let used = cpu::used(pid)?.saturating_sub(before);
+        quiet = if used < REST { quiet + 1 } else { 0 };
     }
     Ok(())
 }
