@@ -219,9 +219,8 @@ async fn find_row(flow: &mut Flow, address: &AccountAddress) -> Result<AccountRo
     let owner = chat.settings.owner(address);
     if owner != chat.settings.shard {
         let request = PeerRequest::Find(Box::new(address.clone()));
-        return match flow.ask(owner, request).await {
-            Some(Ok(PeerReply::Account(row))) => Ok(row),
-            Some(Err(fault)) => Err(fault),
+        return match flow.request(owner, request).await? {
+            PeerReply::Account(row) => Ok(row),
             _ => Err(ChatFault::Busy),
         };
     }

@@ -54,9 +54,8 @@ async fn page_of(flow: &mut Flow, wait: Requester, asked: Box<MembersAsked>) -> 
         chat.may_list_chatroom(wait, &asked)?;
     }
     let home = chat.settings.shard_at(conversation_of(chat.settings.home, &asked.group));
-    match flow.ask(home, PeerRequest::Members(asked)).await {
-        Some(Ok(PeerReply::Members(page))) => Ok(page),
-        Some(Err(fault)) => Err(fault),
+    match flow.request(home, PeerRequest::Members(asked)).await? {
+        PeerReply::Members(page) => Ok(page),
         _ => Err(ChatFault::Busy),
     }
 }

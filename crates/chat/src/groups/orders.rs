@@ -153,11 +153,9 @@ async fn take_invited(
     let mut left = Vec::new();
     for (home, accounts) in homes {
         let asked = Box::new(AddingAsked { accounts, by: asker.address.clone() });
-        match flow.ask(home, PeerRequest::Adding(asked)).await {
-            Some(Ok(PeerReply::NotAdded(some))) => left.extend(some),
-            Some(Err(fault)) => return Err(fault),
-            _ => return Err(ChatFault::Busy),
-        }
+        let reply = flow.request(home, PeerRequest::Adding(asked)).await?;
+        let PeerReply::NotAdded(some) = reply else { return Err(ChatFault::Busy) };
+        left.extend(some);
     }
     // Whoever is invited is told of the one who invites it.
     if left.is_empty() || wish.verb == GroupVerb::Invite {

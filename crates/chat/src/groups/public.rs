@@ -132,11 +132,9 @@ async fn gather(flow: &mut Flow, range: PublicRange) -> Result<PublicPage, ChatF
     let mut page = PublicPage::default();
     for shard in (0..flow.state().0.settings.shards.max(1)).map(ShardId) {
         let request = PeerRequest::PublicGroups(Box::new(range.clone()));
-        match flow.ask(shard, request).await {
-            Some(Ok(PeerReply::PublicGroups(part))) => join(&mut page, *part, &range),
-            Some(Err(fault)) => return Err(fault),
-            _ => return Err(ChatFault::Busy),
-        }
+        let reply = flow.request(shard, request).await?;
+        let PeerReply::PublicGroups(part) = reply else { return Err(ChatFault::Busy) };
+        join(&mut page, *part, &range);
     }
     Ok(page)
 }

@@ -86,8 +86,7 @@ async fn hand_stanza(
     }
     let home = chat.settings.shard_at(inbox);
     let handed = Box::new(StanzaHanded { from, to: inbox, device, xml });
-    let reply = flow.ask(home, PeerRequest::Stanza(handed)).await;
-    reply.unwrap_or(Err(ChatFault::Busy)).map(|_| ())
+    flow.request(home, PeerRequest::Stanza(handed)).await.map(|_| ())
 }
 
 impl Chat {

@@ -281,6 +281,16 @@ impl Flow {
         self.peer_reply(key)
     }
 
+    /// Asks a shard likewise; a reply that takes too long is Busy.
+    pub(crate) fn request(
+        &mut self,
+        shard: ShardId,
+        request: PeerRequest,
+    ) -> impl Future<Output = Result<PeerReply, ChatFault>> {
+        let reply = self.ask(shard, request);
+        async { reply.await.unwrap_or(Err(ChatFault::Busy)) }
+    }
+
     /// Has the home of a conversation store something, likewise.
     pub(crate) fn store(
         &mut self,
@@ -288,8 +298,8 @@ impl Flow {
         request: PeerRequest,
     ) -> impl Future<Output = Result<StoredMessage, ChatFault>> {
         let home = self.state().0.settings.shard_at(conversation);
-        let reply = self.ask(home, request);
-        async { reply.await.map_or(Err(ChatFault::Busy), stored) }
+        let reply = self.request(home, request);
+        async { stored(reply.await) }
     }
 
     async fn peer_reply(&mut self, key: WaitKey) -> Option<Result<PeerReply, ChatFault>> {

@@ -103,8 +103,7 @@ async fn tell(mut flow: Flow, wait: Requester, inbox: TimelineId, transient: Arc
         let conversation = groups::conversation_of(flow.state().0.settings.home, &transient.to);
         let home = flow.state().0.settings.shard_at(conversation);
         let said = Box::new(TransientSaid { by: inbox, to: None, transient });
-        let reply = flow.ask(home, PeerRequest::Transient(said)).await;
-        let result = reply.unwrap_or(Err(ChatFault::Busy)).map(|_| ());
+        let result = flow.request(home, PeerRequest::Transient(said)).await.map(|_| ());
         let (chat, _, fx) = flow.state();
         return chat.answer_handed(wait, result, fx);
     }

@@ -74,11 +74,9 @@ async fn page_of(
     for (shard, inboxes) in by_shard {
         let (inboxes, of_delivery) = (inboxes.into(), !is_group);
         let asked = Box::new(PositionsAsked { conversation, inboxes, of_delivery });
-        match flow.ask(shard, PeerRequest::Positions(asked)).await {
-            Some(Ok(PeerReply::Positions(some))) => found.extend(some),
-            Some(Err(fault)) => return Err(fault),
-            _ => return Err(ChatFault::Busy),
-        }
+        let reply = flow.request(shard, PeerRequest::Positions(asked)).await?;
+        let PeerReply::Positions(some) = reply else { return Err(ChatFault::Busy) };
+        found.extend(some);
     }
     let (chat, _, _) = flow.state();
     // Whoever asks of a group shares; of two it hears what is delivered in any case.
@@ -95,9 +93,8 @@ async fn others_in(
     let home = flow.state().0.settings.shard_at(conversation);
     let (reader, is_operator) = (asker.inbox, asker.is_operator);
     let sought = Box::new(ReadersSought { group: group.clone(), reader, is_operator });
-    match flow.ask(home, PeerRequest::Readers(sought)).await {
-        Some(Ok(PeerReply::Readers(others))) => Ok(others),
-        Some(Err(fault)) => Err(fault),
+    match flow.request(home, PeerRequest::Readers(sought)).await? {
+        PeerReply::Readers(others) => Ok(others),
         _ => Err(ChatFault::Busy),
     }
 }

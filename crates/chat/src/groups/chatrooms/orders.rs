@@ -73,11 +73,7 @@ async fn carry_out(flow: &mut Flow, by: By, order: ChatroomOrder) -> Result<(), 
     }
     let (_, home) = flow.state().0.chatroom_at(&room);
     let asked = Box::new(ChatroomAsked { room, by, order, named });
-    match flow.ask(home, PeerRequest::Chatroom(asked)).await {
-        Some(Ok(_)) => Ok(()),
-        Some(Err(fault)) => Err(fault),
-        None => Err(ChatFault::Busy),
-    }
+    flow.request(home, PeerRequest::Chatroom(asked)).await.map(|_| ())
 }
 
 /// A change of a chatroom of this shard is stored, and then it is so.

@@ -100,10 +100,10 @@ async fn join(
     let (chat, _, _) = flow.state();
     chat.chatrooms.seats.joins += 1;
     let home = chat.settings.shard_at(timeline);
-    let result = match flow.ask(home, PeerRequest::Join(asked)).await {
-        Some(Ok(PeerReply::Joined(joined))) => Ok(joined),
-        Some(Err(fault)) => Err(fault),
-        _ => Err(ChatFault::Busy),
+    let result = match flow.request(home, PeerRequest::Join(asked)).await {
+        Ok(PeerReply::Joined(joined)) => Ok(joined),
+        Ok(_) => Err(ChatFault::Busy),
+        Err(fault) => Err(fault),
     };
     let (chat, _, fx) = flow.state();
     chat.chatrooms.seats.joins -= 1;

@@ -73,9 +73,8 @@ async fn ask_owner(
     let inbox = of.inbox(chat.settings.home, id);
     let home = chat.settings.shard_at(inbox);
     let asked = Box::new(NodesAsked { from, by, of, inbox, ask });
-    match flow.ask(home, PeerRequest::Nodes(asked)).await {
-        Some(Ok(PeerReply::Nodes(result))) => *result,
-        Some(Err(fault)) => Err(fault_for(fault)),
+    match flow.request(home, PeerRequest::Nodes(asked)).await.map_err(fault_for)? {
+        PeerReply::Nodes(result) => *result,
         _ => Err(NodesFault::Busy),
     }
 }
