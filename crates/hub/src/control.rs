@@ -159,8 +159,8 @@ impl Hub {
         self.registry.release(now, key);
         if self.registry.rows_waiting(key).is_none() && !is_stored {
             self.give_up(key, fx);
-        } else if self.registry.at(key).is_some_and(Device::dirty) && !self.log.has_failed() {
-            self.write_row(key, fx);
+        } else if self.registry.at(key).is_some_and(Device::dirty) {
+            self.write_row_now(key, fx);
         }
     }
 
@@ -240,8 +240,7 @@ impl Hub {
         let is_nothing = device.extra.is_none() && !device.blocked();
         match is_nothing && device.presence() == BindState::Never {
             true => self.forget(key, fx),
-            false if !self.log.has_failed() => self.write_row(key, fx),
-            false => self.registry.soil(key),
+            false => self.write_row_now(key, fx),
         }
     }
 

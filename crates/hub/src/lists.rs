@@ -462,7 +462,12 @@ fn answer(reply: u64, id: MessageId, outcomes: Vec<(DeviceId, Outcome)>, fx: &mu
 
 fn once_key(home: HashKey, product: &str, order: &str) -> OnceKey {
     let parts: [&[u8]; 2] = [product.as_bytes(), order.as_bytes()];
-    let first = home.of(&parts);
-    let second = HashKey::new(first, !first).of(&parts);
+    let (first, second) = hashes_of(home, &parts);
     OnceKey::at_home(first, second)
+}
+
+/// Two hashes of a name, which together stand for it: its home hash, and one against collisions.
+pub(crate) fn hashes_of(home: HashKey, parts: &[&[u8]]) -> (u64, u64) {
+    let first = home.of(parts);
+    (first, HashKey::new(first, !first).of(parts))
 }

@@ -30,6 +30,7 @@ pub(crate) mod jobs;
 pub(crate) mod scans;
 
 use crate::access::terms;
+use crate::lists::hashes_of;
 use crate::log::cleanup::CleanupTask;
 use crate::log::durable::order::{Change, ChangeKind, Named, Ordered};
 use crate::push::Sending;
@@ -100,8 +101,7 @@ fn name_of_cancel(home: HashKey, change: &Change) -> Named {
 }
 
 fn name_key(home: HashKey, parts: [&[u8]; 3]) -> u128 {
-    let first = home.of(&parts);
-    let second = HashKey::new(first, !first).of(&parts);
+    let (first, second) = hashes_of(home, &parts);
     u128::from(first) << 64 | u128::from(second)
 }
 

@@ -253,8 +253,8 @@ impl Hub {
         let tags = bind.tags.as_ref();
         let tagged = tags.is_some_and(|tags| self.registry.set_tags(now, key, tags));
         // That it is known, and what it told of itself, is written at once; the rest can wait.
-        match (is_first || tagged) && !self.log.has_failed() {
-            true => self.write_row(key, fx),
+        match is_first || tagged {
+            true => self.write_row_now(key, fx),
             false => self.registry.soil(key),
         }
         self.expire_queue(now, key, fx);

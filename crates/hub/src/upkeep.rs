@@ -48,6 +48,15 @@ impl Hub {
         self.put_row(key, PendingCall::Row(key), fx);
     }
 
+    /// Writes a device's row now, and not with the sweep. After the log has failed it stays to be
+    /// written.
+    pub(crate) fn write_row_now(&mut self, key: Key, fx: &mut Effects) {
+        match self.log.has_failed() {
+            true => self.registry.soil(key),
+            false => self.write_row(key, fx),
+        }
+    }
+
     /// Writes a device's row, for a purpose: at once, or when the change that is on its way to the
     /// log was answered.
     pub(crate) fn put_row(&mut self, key: Key, pending: PendingCall, fx: &mut Effects) {

@@ -119,24 +119,23 @@ impl Change {
 impl StoredOrder {
     /// The product whose devices get its push.
     pub(crate) fn product(&self) -> Option<&ProductKey> {
-        match &self.what {
-            Ordered::Push(to_many) => Some(&to_many.push.product),
-            Ordered::Change(_) => None,
-        }
+        self.to_many().map(|to_many| &to_many.push.product)
     }
 
     /// When its push is sent, if that is later.
     pub(crate) fn send_at_ms(&self) -> Option<u64> {
-        match &self.what {
-            Ordered::Push(to_many) => to_many.send_at_ms,
-            Ordered::Change(_) => None,
-        }
+        self.to_many().and_then(|to_many| to_many.send_at_ms)
     }
 
     /// Devices a second at which they are visited, if that is limited.
     pub(crate) fn devices_per_s(&self) -> Option<NonZeroU32> {
+        self.to_many().and_then(|to_many| to_many.devices_per_s)
+    }
+
+    /// The push, if it is one.
+    pub(crate) fn to_many(&self) -> Option<&PushToMany> {
         match &self.what {
-            Ordered::Push(to_many) => to_many.devices_per_s,
+            Ordered::Push(to_many) => Some(to_many),
             Ordered::Change(_) => None,
         }
     }
