@@ -10,6 +10,7 @@ use crate::Effects;
 use crate::message::keep::Kept;
 use crate::message::retain::Retaining;
 use crate::session::admissions::Welcome;
+use crate::session::inbound::Marker;
 use crate::session::record::{EntryRef, Exchange};
 use base::never;
 use base::slab::Key;
@@ -175,6 +176,11 @@ impl LogCalls {
     /// A mark among a session's exchanges is over.
     pub fn remove_mark(&mut self, session: Key, mark: Seq) {
         self.remove_both(session, 0, mark);
+    }
+
+    /// All marks of an identifier are over.
+    pub fn remove_marks(&mut self, session: Key, marker: Marker) {
+        marker.places().for_each(|mark| self.remove_mark(session, mark));
     }
 
     /// A message is over, and when it is gone so is the mark that its client has it.

@@ -194,8 +194,7 @@ impl Broker {
             Err(_) => {
                 inbound.set_state(id, InboundState::Halfway);
                 if ends && let Some(first) = inbound.end_halfway(most) {
-                    self.log.remove_mark(key, first.marker.older);
-                    self.log.remove_mark(key, first.marker.seq);
+                    self.log.remove_marks(key, first.marker);
                 }
             }
         }

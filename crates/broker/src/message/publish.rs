@@ -243,8 +243,7 @@ impl Broker {
         if state == InboundState::Halfway && !again {
             // What was refused is over, this is a new one (MQTT5 3.3.1-2).
             inbound.end(id);
-            self.log.remove_mark(key, marker.older);
-            self.log.remove_mark(key, marker.seq);
+            self.log.remove_marks(key, marker);
             return false;
         }
         fx.counters.count(TopicCounter::PublishesRepeated);
@@ -268,7 +267,7 @@ impl Broker {
         let Some(conn) = session.online() else { return };
         let inbound = session.more.as_ref().map(|more| &more.inbound);
         let known = inbound.and_then(|inbound| inbound.at(id));
-        let Some(Inbound { state, marker, .. }) = known else {
+        let Some(Inbound { state, marker, is_marking, .. }) = known else {
             if inbound.is_some_and(|inbound| inbound.awaits_puback(id)) {
                 return self.end_for(now, key, "PUBREL for a message of QoS 1", fx);
             }
@@ -289,7 +288,7 @@ impl Broker {
                 // would be taken for this one: the client hears of it when the mark is gone.
                 // A mark that is being written is removed with it, once its place is known.
                 session.more().inbound.set_state(id, releasing);
-                if !known.is_some_and(|known| known.is_marking) {
+                if !is_marking {
                     self.unmark(Exchange { session: key, id }, fx);
                 }
             }
@@ -303,9 +302,7 @@ impl Broker {
         let inbound = session.more.as_ref().and_then(|more| more.inbound.at(id));
         let Some(inbound) = inbound else { return };
         let timeline = session.exchanges(self.settings.home);
-        let Marker { seq, older, .. } = inbound.marker;
-        let seqs = [older, seq].into_iter().filter(|seq| *seq != 0).collect();
-        let remove = Write::Remove { timeline, seqs };
+        let remove = Write::Remove { timeline, seqs: inbound.marker.places().collect() };
         self.log.ask(PendingCall::Unmarked(exchange), Call::Write(remove), fx);
     }
 

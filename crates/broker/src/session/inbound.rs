@@ -62,6 +62,13 @@ pub(crate) struct Marker {
     pub taken: bool,
 }
 
+impl Marker {
+    /// The places of its marks, the older one first.
+    pub fn places(self) -> impl Iterator<Item = Seq> {
+        [self.older, self.seq].into_iter().filter(|seq| *seq != 0)
+    }
+}
+
 /// State of a message of QoS 2 on its way in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum InboundState {
