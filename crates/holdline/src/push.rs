@@ -1,7 +1,7 @@
 //! `holdline push`: a push to a device, some devices, a tag or a whole product; what became of one,
 //! and its cancel.
 
-use crate::client::{Server, encoded, moment, query, unix_ms};
+use crate::client::{Server, encoded, moment, query, tell, unix_ms};
 use crate::clients::text;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -126,10 +126,7 @@ pub fn push(arguments: Arguments) -> ExitCode {
     };
     match answer {
         Ok(answer) => print(&answer),
-        Err(why) => {
-            note!("{why}");
-            ExitCode::FAILURE
-        }
+        Err(why) => tell(Err(why)),
     }
 }
 
@@ -150,10 +147,7 @@ fn list(server: &Server, [state, product]: [&Option<String>; 2], limit: u32) -> 
             }
             ExitCode::SUCCESS
         }
-        Err(why) => {
-            note!("{why}");
-            ExitCode::FAILURE
-        }
+        Err(why) => tell(Err(why)),
     }
 }
 
