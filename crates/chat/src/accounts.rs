@@ -28,34 +28,35 @@ use std::collections::{BTreeMap, HashMap};
 
 const VERSION: u8 = 2;
 
-/// Addresses that may be in the course of being found, a shard. One more is answered as busy.
+/// Maximum of address lookups in progress, per shard. A further lookup returns `Busy`.
 const FINDING_MAX: usize = 65_536;
 
-/// Memory of whoever waits for an account and says nothing else, bytes, roughly.
+/// Approximate memory of a flow that waits for an account and holds nothing else, bytes.
 pub(crate) const FOUND_BYTES: usize = 256;
 
-/// Whose an account is.
+/// Owner of an account.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Owner {
-    /// Whoever comes without a proof.
+    /// A client that has proved nothing.
     Nobody,
-    /// Whoever proves the name by something else than the book: a file, a token, a certificate.
+    /// A client that proves the name by other means than the book of accounts: a file, a token, a
+    /// certificate.
     Outside,
     /// The book's account with this number.
     Booked(u64),
 }
 
-/// What is stored of an account.
+/// The stored row of an account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccountRow {
     pub(crate) id: AccountId,
-    /// When it was made, Unix seconds.
+    /// Time of creation, Unix seconds.
     pub(crate) made_s: u32,
     pub(crate) owner: Owner,
 }
 
 impl Owner {
-    /// Who has a name, as far as book and files know.
+    /// The owner of a name, as far as the book of accounts and the files know it.
     fn known(name: NameOwner) -> Option<Owner> {
         match name {
             NameOwner::Account(uid) => Some(Owner::Booked(uid)),
@@ -64,7 +65,7 @@ impl Owner {
         }
     }
 
-    /// Whether an account of this owner is still the one that goes by the name.
+    /// Whether an account of this owner still goes by the name.
     pub(crate) fn has(self, name: NameOwner) -> bool {
         Owner::known(name).map_or(!matches!(self, Owner::Booked(_)), |owner| owner == self)
     }
@@ -100,7 +101,7 @@ impl AccountRow {
     }
 }
 
-/// Whose timeline it is that belongs to a row of an account or a group; in words.
+/// The timeline that belongs to a row of an account or a group, and its owner in words.
 pub fn owner_of_row(
     home: HashKey,
     table: Table,
@@ -121,31 +122,31 @@ pub fn owner_of_row(
     }
 }
 
-/// The inboxes of those between whom something was said, as its label has them.
+/// The inboxes of the sender and the receiver of a message, as its label has them.
 pub fn inboxes_of_label(label: &[u8]) -> Vec<TimelineId> {
     let route = Route::decode(label);
     route.map_or(Vec::new(), |route| [Some(route.from), route.to].into_iter().flatten().collect())
 }
 
-/// An address that is being found.
+/// A lookup of an address that is in progress.
 #[derive(Default)]
 struct Finding {
-    /// Flows that wait for it, and what they hold, bytes.
+    /// Flows that wait for the account, each with the bytes that it holds.
     waiters: Vec<(WaitKey, usize)>,
-    /// It is to be made for this one, if it is not there.
+    /// Owner for whom the account is created if it does not exist.
     make: Option<Owner>,
-    /// It was erased while its row was being read: that is read once more.
+    /// The account was erased while its row was being read: the row is read once more.
     is_stale: bool,
 }
 
-/// Numbers of accounts. Those that were wanted last are remembered in two halves: when the younger
-/// is full it becomes the older one, and that is forgotten.
+/// Numbers of accounts. The ones used last are remembered in two halves: when the younger half is
+/// full it becomes the older one, and the former older one is forgotten.
 pub(crate) struct Accounts {
     young: HashMap<AccountAddress, AccountRow>,
     old: HashMap<AccountAddress, AccountRow>,
     half_max: usize,
     finding: BTreeMap<AccountAddress, Finding>,
-    /// What waits for them, bytes.
+    /// Memory that all waiting flows hold, bytes.
     waiting_bytes: u64,
     last: u64,
 }
@@ -162,12 +163,12 @@ impl Accounts {
         }
     }
 
-    /// So many are known at most from now on.
+    /// Changes how many accounts are remembered at most.
     pub(crate) fn set_max(&mut self, known_max: u32) {
         self.half_max = (known_max as usize / 2).max(1);
     }
 
-    /// Nothing is left of an account.
+    /// Forgets an erased account; if its row is being read, the row is read once more.
     pub(crate) fn is_erased(&mut self, address: &AccountAddress) {
         self.young.remove(address);
         self.old.remove(address);
@@ -213,7 +214,8 @@ async fn find(mut flow: Flow, address: AccountAddress) {
     }
 }
 
-/// By its row here, which is made or written over if somebody wants it; or by asking its home.
+/// Reads the account's row here, and creates or overwrites it if a flow wants that; or asks the
+/// account's home.
 async fn find_row(flow: &mut Flow, address: &AccountAddress) -> Result<AccountRow, ChatFault> {
     let (chat, _, _) = flow.state();
     let owner = chat.settings.owner(address);
@@ -227,7 +229,7 @@ async fn find_row(flow: &mut Flow, address: &AccountAddress) -> Result<AccountRo
     let row = read_row(flow, address).await?;
     let (chat, now, _) = flow.state();
     let make = chat.accounts.finding.get(address).and_then(|finding| finding.make);
-    // What is made while it is being erased would go with the rest.
+    // An account that is created during its own erasure would be erased with the rest.
     let is_gone = chat.erasures.has_name(address);
     let name = chat.owner_of(address);
     let made = match (row.filter(|row| row.owner.has(name)), Owner::known(name).or(make)) {
@@ -279,7 +281,7 @@ async fn read_row(
     }
 }
 
-/// Another shard wants to know an account that is at home here.
+/// Replies to another shard with an account that is at home here.
 pub(crate) async fn tell_account(mut flow: Flow, to: ReplyTo, address: Box<AccountAddress>) {
     let row = flow.account_row((&address, None), FOUND_BYTES).await;
     let (chat, _, fx) = flow.state();
@@ -288,7 +290,7 @@ pub(crate) async fn tell_account(mut flow: Flow, to: ReplyTo, address: Box<Accou
 
 impl Chat {
     /// Finds the account with this address for the flow that waits with this key and holds so many
-    /// bytes, and makes it for `make` if it is not there.
+    /// bytes, and creates it for `make` if it does not exist.
     pub(crate) fn find_account(
         &mut self,
         (address, make): (&AccountAddress, Option<Owner>),
@@ -337,7 +339,7 @@ impl Chat {
         self.begin(|flow| find(flow, address.clone()));
     }
 
-    /// Who has the name of an account now.
+    /// The owner of an account's name now.
     pub(crate) fn owner_of(&self, address: &AccountAddress) -> NameOwner {
         self.settings.access.owner(self.settings.user_of(address))
     }
@@ -346,8 +348,8 @@ impl Chat {
         RowHome::at(address.home_hash(self.settings.home)).key(&[address.as_str().as_bytes()])
     }
 
-    /// A number that no account of any address at home here has had: not that before under this
-    /// address either, whatever the clock says.
+    /// A number that no account of any address at home here has had: not the earlier account of
+    /// this address either, whatever the clock says.
     fn next_account_id(&mut self, now: Now, before: u64) -> AccountId {
         let last = self.accounts.last.max(before);
         let id = MessageId::after(last, now.wall_ms, self.settings.node);
@@ -356,13 +358,13 @@ impl Chat {
     }
 }
 
-/// Whether an account that nobody has proved becomes that of whoever has: book and files know
-/// neither, so nothing tells the two apart.
+/// Whether an unproved account passes to a client that has proved the name: the book of accounts
+/// and the files know neither, so nothing distinguishes the two.
 fn is_taken_over(row: &AccountRow, make: Option<Owner>) -> bool {
     row.owner == Owner::Nobody && make == Some(Owner::Outside)
 }
 
-/// What the log's refusal is for whoever waits.
+/// The fault that a waiting flow gets for an error of the log.
 pub(crate) fn fault_of(error: StoreError) -> ChatFault {
     match error {
         StoreError::Full => ChatFault::StoreFull,

@@ -1,10 +1,10 @@
-//! What an archive outside is given of a message.
+//! Archived messages, as an external archive gets them.
 //!
-//! A shard's messages wait in a timeline of their own until the archive has them; they are appended
-//! there by the same write that stores them, so nothing that was answered is left out. Whoever
-//! writes to the archive reads that timeline, and has a message read here. What an edit or a
-//! reaction has made of its message stands in a row of the log, which is read for it then, so the
-//! archive has of it what a page would have. It writes nothing.
+//! A shard's messages wait in a timeline of their own until the archive has them; the write that
+//! stores a message appends it there, too, so nothing that was answered is left out. The archive's
+//! writer reads that timeline and decodes each message here. The state of a message after an edit
+//! or a reaction is a row of the log; it is read together with the edit or reaction, so the archive
+//! has of the message what a page would have. This file writes nothing.
 
 use crate::Chat;
 use crate::amendments::overlays::{self, Overlay};
@@ -18,7 +18,7 @@ use model::id::ShardId;
 use model::ports::databases::archive::{ArchivedMessage, ArchivedState};
 use model::timeline::{Message, Space, TimelineId};
 
-/// Where what a shard has stored, of so many, waits for the archive.
+/// The timeline in which a shard, of so many, queues its stored messages for the archive.
 pub fn archive_timeline(home: HashKey, shard: ShardId, shards: u16) -> TimelineId {
     timeline_here(Space::Archive, home, shard, shards)
 }
@@ -49,8 +49,8 @@ pub fn archived(message: &Message) -> Option<ArchivedMessage> {
     })
 }
 
-/// The row of [`Table::ChatRecalled`] that says what the message is which this one edits or reacts
-/// to; `None`: it does neither.
+/// Key of the row of [`Table::ChatRecalled`] with the current state of the message that this one
+/// edits or reacts to; `None`: it does neither, or cannot be read.
 ///
 /// [`Table::ChatRecalled`]: model::ports::log::Table::ChatRecalled
 pub fn amended_row(message: &Message) -> Option<Box<[u8]>> {
@@ -62,7 +62,8 @@ pub fn amended_row(message: &Message) -> Option<Box<[u8]>> {
     Some(overlays::key_of(route.conversation, said.content.target()?.seq))
 }
 
-/// What such a row says; `None`: the message was called back, or the row cannot be read.
+/// The state of a message in a row of [`amended_row`]; `None`: the message was recalled, or the row
+/// cannot be read.
 pub fn archived_state(key: &[u8], row: &[u8]) -> Option<ArchivedState> {
     let overlay = Overlay::decode((key, row)).filter(|it| !it.is_tombstone())?;
     let Content { kind, text, extra, .. } = overlay.message.content.clone();
@@ -80,7 +81,7 @@ fn mentioned(mentions: Option<&Mentions>) -> Box<str> {
 }
 
 impl Chat {
-    /// What is stored from now on waits for an archive, too.
+    /// Queues the messages that are stored from now on for an archive, too.
     pub(crate) fn keep_for_archive(&mut self) {
         let (home, shard, shards) = (self.settings.home, self.settings.shard, self.settings.shards);
         self.outbox.keep_for(archive_timeline(home, shard, shards));

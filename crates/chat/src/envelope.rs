@@ -1,4 +1,4 @@
-//! The body of a message in its conversation: what was said, by whom, to whom.
+//! The body of a message in its conversation: its content, its sender and its receiver.
 //!
 //! ```text
 //! version u8 | kind u16 | flags u8 | client id 16
@@ -7,10 +7,9 @@
 //!     | of a quote  place u64 | number u64 | name u16 bytes | who said it u16 bytes
 //!     | of mentions count u8 × (account u16 bytes)
 //! ```
-//! Numbers are little-endian; texts and bytes stand behind their lengths. Neither the server's
-//! number nor the time is in it: who sends
-//! a message again sends the same bytes, by which a log knows it. Invariant: what is encoded is
-//! decoded as it was.
+//! Numbers are little-endian; texts and bytes stand behind their lengths. The body has neither the
+//! server's number nor the time: a client that retries sends the same bytes, by which a log
+//! recognizes the message. Invariant: decoding returns what was encoded.
 
 use base::bytes::{ByteReader, put_text};
 use base::hash::HashKey;
@@ -23,31 +22,31 @@ use model::timeline::{Message, Seq};
 
 const VERSION: u8 = 1;
 
-/// A bit of the flags: it counts as unread.
+/// Flag: the message counts as unread.
 const COUNTS: u8 = 1;
-/// Another one: it says something of others.
+/// Flag: the message has a quote or mentions.
 const OTHERS: u8 = 64;
 
-/// What it says of others.
+/// Bits of the part with quote and mentions.
 const QUOTES: u8 = 1;
 const MENTIONS: u8 = 2;
 const EVERYBODY: u8 = 4;
 
-/// Who says something: an account and its device.
+/// The sender of a message: an account and its device.
 #[derive(Clone, Copy)]
 pub(crate) struct Sender<'a> {
     pub address: &'a AccountAddress,
     pub device: &'a str,
 }
 
-/// The id of an order that the server gives in somebody's name: the same however often it does.
-/// `of` says which it is, and begins with why.
+/// The client id of an order that the server gives on behalf of an account: the same for each
+/// retry. `of` identifies the order, and begins with its reason.
 pub(crate) fn client_id_of(home: HashKey, of: &[&[u8]]) -> ClientMessageId {
     let (first, second) = (home.of(of), home.of(&of[1..]));
     ClientMessageId((u128::from(first) << 64 | u128::from(second)).to_be_bytes())
 }
 
-/// The body of what a sender says to somebody.
+/// Encodes the body of a message from its sender to an account or a group.
 pub(crate) fn encode(sender: Sender<'_>, to: &AccountAddress, message: &NewMessage) -> Box<[u8]> {
     let NewMessage { client_id, content, .. } = message;
     let (from, to) = (sender.address.as_str(), to.as_str());
@@ -91,10 +90,10 @@ fn put_others(content: &Content, out: &mut Vec<u8>) {
     }
 }
 
-/// What a message says of others: a message that it quotes, and accounts.
+/// The message that a message quotes, and the accounts that it mentions.
 type Others = (Option<Box<Quote>>, Option<Box<Mentions>>);
 
-/// Reads what it says of others, without the text of what it quotes.
+/// Decodes the quote, without the quoted text, and the mentions.
 fn others(bytes: &mut ByteReader<'_>) -> Option<Others> {
     let what = bytes.flags(QUOTES | MENTIONS | EVERYBODY)?;
     let (mut quote, mut mentions) = (None, None);
@@ -117,7 +116,7 @@ fn others(bytes: &mut ByteReader<'_>) -> Option<Others> {
     Some((quote, mentions))
 }
 
-/// The message with this body that has this number and this place; `None`: it cannot be read.
+/// Decodes the body of the message with this number and place; `None`: it cannot be read.
 pub(crate) fn decode(id: u64, seq: Seq, body: &[u8]) -> Option<ChatMessage> {
     let mut bytes = ByteReader::of(VERSION, body)?;
     let kind = bytes.u16()?;
@@ -139,8 +138,8 @@ pub(crate) fn decode(id: u64, seq: Seq, body: &[u8]) -> Option<ChatMessage> {
     bytes.ends(ChatMessage { id, seq, at_ms, from, device, to, client_id, content, amended })
 }
 
-/// A checksum of what makes a message the same that is sent again: all of it but the device, so one
-/// that another device or resource of the account sends again is the one that was.
+/// A checksum by which a retried message is recognized: over the label and all of the body but the
+/// device, so a retry by another device or resource of the account is recognized, too.
 pub(crate) fn check_of(home: HashKey, message: &Message) -> u32 {
     let body = &*message.body;
     let (before, device) = device_in(body).unwrap_or((body.len(), 0));
@@ -149,7 +148,7 @@ pub(crate) fn check_of(home: HashKey, message: &Message) -> u32 {
     home.of(&[b"check", &message.label, before, behind]) as u32
 }
 
-/// Where the device's name stands in a body, and how long it is, with its length.
+/// Place of the device's name in a body, and its length, including the length byte.
 fn device_in(body: &[u8]) -> Option<(usize, usize)> {
     const FROM: usize = 1 + 2 + 1 + 16;
     let from = body.get(FROM..)?.first_chunk().map(|length| u16::from_le_bytes(*length))?;
@@ -157,22 +156,22 @@ fn device_in(body: &[u8]) -> Option<(usize, usize)> {
     Some((at, 1 + usize::from(*body.get(at)?)))
 }
 
-/// What a body says, as [`Content::kind`]; 0: it cannot be read.
+/// The kind of a body, as [`Content::kind`]; 0: it cannot be read.
 pub(crate) fn kind_of(body: &[u8]) -> u16 {
     ByteReader::of(VERSION, body).and_then(|mut bytes| bytes.u16()).unwrap_or(0)
 }
 
-/// Whether a body may quote a message: it says something of others.
+/// Whether a body may quote a message: its flag for quote and mentions is set.
 pub(crate) fn may_quote(body: &[u8]) -> bool {
     body.get(3).is_some_and(|flags| flags & OTHERS != 0)
 }
 
-/// The last number that may have been given in this millisecond of Unix time.
+/// The highest message number that can be given in this millisecond of Unix time.
 pub(crate) fn last_number_of(ms: u64) -> u64 {
     ((ms.saturating_sub(MessageId::EPOCH_MS) + 1) << 22) - 1
 }
 
-/// When a number was given, Unix milliseconds.
+/// The time at which a number was given, Unix milliseconds.
 pub(crate) fn time_of(id: u64) -> u64 {
     (id >> 22) + MessageId::EPOCH_MS
 }

@@ -1,4 +1,4 @@
-//! Labels: what is known of a message without its body.
+//! Labels: the facts about a message that are known without its body.
 //!
 //! ```text
 //! in a conversation and an outbox   MESSAGE u8 | from 16 | to 16 | conversation 16
@@ -10,19 +10,19 @@
 //!                                PEER_READ u8 | conversation 16 | upto u64
 //!                                      SET u8 | conversation 16 | what u8
 //! ```
-//! `from` and `to` are inboxes. Numbers are little-endian. A reference says that the message stands
-//! in the conversation, at that place, and costs so many bytes in memory. What the bodies of
-//! entries of inboxes are is in `inboxes/entry.rs`.
+//! `from` and `to` are inboxes. Numbers are little-endian. A reference names the message's place in
+//! the conversation and the memory that it costs, in bytes. `inboxes/entry.rs` describes the bodies
+//! of inbox entries.
 
 use base::bytes::ByteReader;
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
-/// By what the label of a message between two begins.
+/// First byte of the label of a message between two accounts.
 pub const MESSAGE: u8 = 2;
-/// By what that of a message to a group begins.
+/// First byte of the label of a message to a group.
 pub const GROUP: u8 = 3;
-/// Other first bytes.
+/// First bytes of other labels.
 const REFERENCE: u8 = 4;
 const READ: u8 = 5;
 const READ_ALONE: u8 = 6;
@@ -38,61 +38,63 @@ const ENDS: u8 = 16;
 const DRAWN: u8 = 32;
 const MENTIONED: u8 = 128;
 
-/// Which way a message goes.
+/// The route of a message: sender, receiver and conversation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Route {
     /// The sender's inbox.
     pub from: TimelineId,
-    /// The receiver's; none: it goes to the members of the group whose conversation it is.
+    /// The receiver's inbox; `None`: the receivers are the members of the group with this
+    /// conversation.
     pub to: Option<TimelineId>,
-    /// Where it stands.
+    /// The conversation in which the message is stored.
     pub conversation: TimelineId,
-    /// It is no message, but says that `from` has read up to here. It stands in that inbox alone.
+    /// The entry is no message, but a read position: `from` has read up to here. Among inboxes,
+    /// that of `from` alone stores it.
     pub read: Option<Seq>,
 }
 
-/// Where a message stands that concerns an account.
+/// A reference to a message that concerns an account.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Pointer {
     pub conversation: TimelineId,
     pub seq: Seq,
-    /// What it is to the account.
+    /// The relation of the message to the account.
     pub relation: Relation,
-    /// It says nothing by itself: it amends another message.
+    /// The message says nothing by itself: it amends another message.
     pub quiet: bool,
-    /// It counts as unread.
+    /// The message counts as unread.
     pub counts: bool,
-    /// It calls the message at this place back.
+    /// Place of the message that this one recalls.
     pub recalls: Option<Seq>,
-    /// What the message costs in memory, bytes, roughly.
+    /// Approximate memory of the message, bytes.
     pub bytes: u32,
 }
 
-/// What a message is to an account that has it in its inbox.
+/// The relation of a message to an account that has it in its inbox.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) struct Relation {
-    /// The account said it itself.
+    /// The account sent the message itself.
     pub own: bool,
-    /// The account is no member of the group any more.
+    /// The account is no longer a member of the group.
     pub ends: bool,
-    /// It mentions the account, or invites it.
+    /// The message mentions the account, or invites it.
     pub mentioned: bool,
-    /// The account drew it from its conversation: it follows the group.
+    /// The account drew the message from its conversation, because it follows the group.
     pub drawn: bool,
 }
 
-/// Which kind of entry of an inbox a label is of, and what it says.
+/// The label of an inbox entry: its kind and content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EntryLabel {
     Reference(Pointer),
     Read(TimelineId, Seq),
     PeerRead(TimelineId, Seq),
-    /// What is set is the owner's: 0 to 7.
+    /// Flags that the inbox's owner has set: 0 to 7.
     Set(TimelineId, u8),
 }
 
 impl Route {
-    /// Which way it goes that an account has read something; `to` is to know it.
+    /// The route of a read position of `from`; `to` gets it.
     pub(crate) fn of_read(
         from: TimelineId,
         to: Option<TimelineId>,
@@ -137,7 +139,7 @@ impl Route {
         bytes.ends(Route { from, to, conversation, read })
     }
 
-    /// The same, as the one of its two says it whose inbox this is.
+    /// The same route as seen by `from`, which is one of its two inboxes.
     pub(crate) fn turned_to(self, from: TimelineId) -> Route {
         match self.to {
             Some(to) if to == from => Route { from, to: Some(self.from), ..self },
@@ -145,7 +147,8 @@ impl Route {
         }
     }
 
-    /// The inboxes that it is put into, each once: of a message, those of the two whom it concerns.
+    /// The inboxes that get the entry, each once: of a message the sender's and the receiver's, of
+    /// a read position the receiver's.
     pub(crate) fn inboxes(&self) -> Arc<[TimelineId]> {
         let other = self.to.filter(|to| *to != self.from);
         let own = Some(self.from).filter(|_| self.read.is_none());
@@ -192,12 +195,12 @@ impl EntryLabel {
 }
 
 impl Pointer {
-    /// Whether it says that the account is invited to a group, where it has to accept that.
+    /// Whether the message invites the account to a group, and the account has to accept.
     pub(crate) const fn invites(&self) -> bool {
         !self.counts && self.relation.mentioned && self.relation.ends
     }
 
-    /// Whether a device is woken that is not here.
+    /// Whether an offline device is notified of the message.
     pub(crate) const fn wakes(&self) -> bool {
         (self.counts || self.invites()) && !self.relation.own
     }

@@ -1,34 +1,34 @@
-//! Accounts and conversations over one shard's part of them: who says what to whom, and what each
-//! of their devices has of it.
+//! Chat: accounts and conversations over one shard's part of them. Stores who says what to whom,
+//! and how much of it each of their devices has.
 //!
-//! A [`Chat`] is pure and synchronous: it is told the time, takes one request, peer message,
-//! command, admission or completion, and says in [`Effects`] what is to be done. It knows no wire,
-//! socket, file or clock. Whatever protocol a device speaks, this is the one truth behind it. Its
-//! invariants, held by tests over random histories with kills:
+//! A [`Chat`] is pure and synchronous: it gets the time, takes one request, peer message, command,
+//! admission or completion, and returns in [`Effects`] what is to be done. It knows no wire,
+//! socket, file or clock. Devices of all protocols share this one state. Its invariants, held by
+//! tests over random histories with kills:
 //!
-//! - "Sent" is answered when the message is on stable storage; sent again by the same id it is
-//!   there once, and answered as the first time.
-//! - A message that was answered is, sooner or later, once in the inbox of each whom it concerns,
-//!   whatever dies in between; the messages of a conversation are there in its order.
-//! - A device that goes on from where it was gets everything behind that, in the inbox's order.
+//! - A message is answered as sent when it is on stable storage; a retry with the same id stores
+//! nothing, and gets the first answer.
+//! - A message that was answered is, eventually, once in the inbox of each account that it
+//! concerns, whichever process dies in between; an inbox has a conversation's messages in its
+//! order.
+//! - A device that resumes at a place gets everything behind that place, in the inbox's order.
 //! - Nothing waits in memory for a device that does not read.
-//! - What two accounts are to each other is the same at the homes of both, sooner or later, and
-//!   presence goes to whom that lets see it, and to nobody else.
-//! - What is said in a group is for those who are members there at that place, and for nobody
-//!   else.
-//! - What an account knows of its conversations is the sum of its inbox; a read cursor never falls.
-//! - A page has each message as it was when it was asked for, edited and reacted to; of what was
-//!   called back before, nothing.
+//! - The relation of two accounts is eventually the same at the homes of both, and presence goes to
+//! the accounts that may see it by that relation, and to no others.
+//! - A message of a group is for the accounts that are members at its place, and for no others.
+//! - An account's state of its conversations is the sum of its inbox; a read cursor never falls.
+//! - A page has each message as it was at the request, with its edits and reactions; of a message
+//! recalled before, it has no content.
 //!
-//! Three places, each with a shard of its own: the sender's session, the conversation and the
-//! inboxes. Read [`send`] (store, and answer), [`outbox`] and [`inboxes`] (distribute), `sessions`
-//! (deliver, or notify), [`reads`] (pull); `groups` are conversations of many, and in it
-//! `chatrooms` those of who is there now, and `follows` how members draw what is said in large
-//! ones;
-//! `conversations` what an account knows of its own,
-//! [`amendments`] are what becomes of a message; `transients` are told and kept nowhere; `people`
-//! says who knows and sees whom; `login` and `accounts` say who is here, and who may upload files;
-//! `people/foreign.rs` is the way to accounts of other domains, and from them.
+//! The state is in three places, each with a shard of its own: the sender's session, the
+//! conversation and the inboxes. Read [`send`] (stores and answers), [`outbox`] and [`inboxes`]
+//! (distribute), `sessions` (delivers, or notifies), [`reads`] (pulls). `groups` are conversations
+//! with members; in it, `chatrooms` are those of the sessions that are in them, and by `follows`
+//! members draw the messages of large groups. `conversations` is each account's state of its
+//! conversations, and [`amendments`] are later changes of a message. `transients` are delivered and
+//! not stored. `people` decides who knows and sees whom; `login` and `accounts` know who is
+//! connected, and who may upload files; `people/foreign.rs` is the way to accounts of other
+//! domains, and from them.
 //!
 //! [`send`]: crate::send
 //! [`outbox`]: crate::outbox
@@ -85,8 +85,8 @@ pub use word::{
     StoredMessage,
 };
 
-/// By what labels of messages begin that are between two accounts, and those said to a group: a
-/// store keeps them apart by it.
+/// First bytes of the labels of messages between two accounts, and of messages to a group: a store
+/// distinguishes the two by it.
 pub use crate::label::{GROUP as GROUP_KIND, MESSAGE as SINGLE_KIND};
 
 use crate::accounts::Accounts;
@@ -140,40 +140,44 @@ use model::timeline::{ReaderId, TimelineId};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// Settings of a chat service. Where `limits` speak of the process, it takes its shard's share.
+/// Settings of a chat service. Where `limits` are those of the process, the service takes its
+/// shard's share.
 #[derive(Clone)]
 pub struct Settings {
-    /// The shard it runs on.
+    /// The shard on which the service runs.
     pub shard: ShardId,
-    /// How many there are.
+    /// The number of shards.
     pub shards: u16,
-    /// The node they are of.
+    /// The node of the shards.
     pub node: NodeId,
     /// The limits in force.
     pub limits: Arc<Limits>,
-    /// The key by which accounts and conversations are at home on a shard: the same over restarts.
+    /// The key of the hash that places accounts and conversations on shards: the same over
+    /// restarts.
     pub home: HashKey,
-    /// Who may come in.
+    /// Access control: who may log in.
     pub access: Arc<dyn Access>,
-    /// Who is woken, and by what.
+    /// Push notifications: which devices are notified, and by which service.
     pub push: PushPolicy,
-    /// The domain whose accounts are users by their bare names; those of others bring theirs.
+    /// The domain whose accounts log in by their bare names; accounts of other domains use their
+    /// addresses.
     pub domain: Arc<str>,
-    /// Who adds accounts to groups that have not said so themselves.
+    /// Who may add an account to groups, if the account has not set it.
     pub adding: Adding,
-    /// Whose accounts are foreign.
+    /// The domains whose accounts are foreign.
     pub foreign: Arc<ForeignDomains>,
-    /// What the shard's log may have, bytes; 0: that is not known.
+    /// The maximum size of the shard's log, bytes; 0: unknown.
     pub log_bytes: u64,
-    /// How messages are reviewed before they are stored; absent: none is.
+    /// How messages are reviewed before they are stored; absent: no message is reviewed.
     pub reviews: Option<ReviewSettings>,
-    /// Words that may not be said.
+    /// Words that messages may not have.
     pub words: Arc<WordShelf>,
-    /// From whom orders to the book of accounts are taken.
+    /// Whose orders to the book of accounts are accepted.
     pub book: BookPolicy,
-    /// The storage of files; none: nobody may upload any.
+    /// The storage of files; none: uploads are refused.
     pub media: Option<Arc<dyn MediaStorage>>,
-    /// How clients write their bookmarks; none: bookmarks and conversations are set apart.
+    /// The format of clients' bookmarks; none: bookmarks and settings of conversations are
+    /// independent.
     pub bookmarks: Option<BookmarkFormat>,
 }
 
@@ -183,7 +187,7 @@ impl Settings {
         ShardId(home(timeline.home_hash(), self.shards.max(1)))
     }
 
-    /// These inboxes, by the shards where they are at home.
+    /// Groups inboxes by the shards where they are at home.
     pub(crate) fn by_shard(
         &self,
         inboxes: impl IntoIterator<Item = TimelineId>,
@@ -200,12 +204,12 @@ impl Settings {
         ShardId(home(address.home_hash(self.home), self.shards.max(1)))
     }
 
-    /// Whether an account is of a domain that somebody else serves.
+    /// Whether an account is of a domain that another server serves.
     pub(crate) fn is_foreign(&self, address: &AccountAddress) -> bool {
         self.foreign.is_any() && !address.is_group() && self.foreign.is_foreign(address.domain())
     }
 
-    /// This shard's share of what may be stored and not yet in every inbox, bytes.
+    /// This shard's share of the bytes that may be stored and not yet in every inbox.
     fn undistributed_max(&self) -> u64 {
         self.limits.chat.undistributed_bytes_max / u64::from(self.shards.max(1))
     }
@@ -215,17 +219,17 @@ impl Settings {
         if *address.domain() == *self.domain { address.name() } else { address.as_str() }
     }
 
-    /// A device as a reader of its account's inbox.
+    /// The reader of an account's inbox that is this device.
     fn reader(&self, device: &str) -> ReaderId {
         ReaderId(self.home.of(&[b"device", device.as_bytes()]))
     }
 
-    /// Whichever device of an account has come furthest, as a reader.
+    /// The reader of an account's inbox that stands for its device with the highest position.
     pub(crate) fn any_reader(&self) -> ReaderId {
         ReaderId(self.home.of(&[b"any device"]))
     }
 
-    /// All devices of an account that are named when they are here, as one reader.
+    /// The reader that all devices of an account share which get their names when they log in.
     fn shared_reader(&self) -> ReaderId {
         ReaderId(self.home.of(&[b"binding devices"]))
     }
@@ -234,12 +238,12 @@ impl Settings {
 /// Effects that a chat service wants.
 pub type Effects = model::service::Effects<ChatService>;
 
-/// All that the chat service of one shard knows.
+/// The state of the chat service of one shard.
 pub(crate) struct Chat {
     settings: Settings,
     logins: Logins,
     accounts: Accounts,
-    /// Conversations into which a message comes over from another server.
+    /// Conversations into which a message is being imported from another server.
     moving: HashSet<TimelineId>,
     errands: Errands,
     erasures: Erasures,
@@ -253,7 +257,7 @@ pub(crate) struct Chat {
     making_rates: Buckets<TimelineId>,
     sessions: Sessions,
     flows: ChatFlows,
-    /// Doors that the flow which runs was let in by.
+    /// Doors that have admitted the running flow.
     doors: Vec<Door>,
     readings: Waits<Reading>,
     fetchings: Waits<Fetching>,
@@ -262,17 +266,17 @@ pub(crate) struct Chat {
     bookmarks: Bookmarks,
     groups: Groups,
     follows: Follows,
-    /// Lists of groups for operators that are under way.
+    /// The number of operators' lists of groups that are under way.
     catalogues: usize,
     chatrooms: Chatrooms,
-    /// Orders to make groups or to change them that are under way.
+    /// The number of orders to create or change groups that are under way.
     orders: usize,
     publics: Publics,
     temporaries: Temporaries,
     looks: Looks,
     shows: Shows,
     announcements: Announcements,
-    /// Lists of members that are under way.
+    /// The number of lists of members that are under way.
     listings: usize,
     receipts: Receipts,
     amendments: Amendments,
@@ -292,7 +296,7 @@ pub(crate) struct Chat {
 }
 
 impl Chat {
-    /// Nobody is in it.
+    /// A state without sessions.
     pub(crate) fn new(settings: Settings) -> Chat {
         let shards = u32::from(settings.shards.max(1));
         let (limits, chat) = (&settings.limits, &settings.limits.chat);
@@ -354,7 +358,7 @@ impl Chat {
         }
     }
 
-    /// From now on these limits are in force. What exceeds a lower one stays.
+    /// Puts these limits in force. Existing state that exceeds a lowered limit stays.
     pub(crate) fn configure(&mut self, limits: &Arc<Limits>) {
         self.settings.limits = limits.clone();
         let (shards, chat) = (u32::from(self.settings.shards.max(1)), &limits.chat);

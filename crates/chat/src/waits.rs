@@ -1,6 +1,6 @@
-//! What waits for an answer of another shard, which may never come.
+//! Waits for an answer of another shard, which may never come.
 //!
-//! Each wait has a number, which rises and is given once. Those that began long ago are given up,
+//! Each wait has a number, which rises and is given once. Waits that began long ago are given up,
 //! the oldest first, without a timer each.
 
 use base::rounds::Rounds;
@@ -15,7 +15,7 @@ pub(crate) struct Waits<T> {
     rounds: Rounds,
 }
 
-/// One of them.
+/// One wait.
 struct Wait<T> {
     stamp: u32,
     began: Began,
@@ -33,52 +33,52 @@ impl<T> Waits<T> {
         self.open.len()
     }
 
-    /// Something waits from now on; its number.
+    /// Adds a wait; returns its number.
     pub(crate) fn put(&mut self, waits: T) -> u64 {
         self.put_since(Began::default(), waits)
     }
 
-    /// The same, where it is asked for how long it has waited.
+    /// Adds a wait whose duration is measured from `began`; returns its number.
     pub(crate) fn put_since(&mut self, began: Began, waits: T) -> u64 {
         self.last += 1;
         self.open.insert(self.last, Wait { stamp: self.rounds.stamp(), began, waits });
         self.last
     }
 
-    /// What waits under a number.
+    /// The wait with a number.
     pub(crate) fn at(&self, number: u64) -> Option<&T> {
         self.open.get(&number).map(|wait| &wait.waits)
     }
 
-    /// The same, to change it.
+    /// The wait with a number, to change it.
     pub(crate) fn at_mut(&mut self, number: u64) -> Option<&mut T> {
         self.open.get_mut(&number).map(|wait| &mut wait.waits)
     }
 
-    /// Whether one that is so waits.
+    /// Whether any wait matches.
     pub(crate) fn has(&self, is_so: impl Fn(&T) -> bool) -> bool {
         self.open.values().any(|wait| is_so(&wait.waits))
     }
 
-    /// It waits no longer.
+    /// Ends the wait with a number.
     pub(crate) fn take(&mut self, number: u64) -> Option<T> {
         self.take_timed(number).map(|(_, waits)| waits)
     }
 
-    /// The same, with its beginning.
+    /// Ends the wait with a number; returns when it began, too.
     pub(crate) fn take_timed(&mut self, number: u64) -> Option<(Began, T)> {
         self.open.remove(&number).map(|wait| (wait.began, wait.waits))
     }
 
-    /// Those that are so wait no longer.
+    /// Ends all waits that match.
     pub(crate) fn take_all(&mut self, is_so: impl Fn(&T) -> bool) -> Vec<T> {
         let all = self.open.iter().filter(|(_, wait)| is_so(&wait.waits));
         let all: Vec<u64> = all.map(|(number, _)| *number).collect();
         all.into_iter().filter_map(|number| self.take(number)).collect()
     }
 
-    /// What has waited for so long, and at most half as long again, is given up. When to look
-    /// again, if anything waits.
+    /// Gives up waits that have lasted `ms_max` milliseconds, or at most half as long again.
+    /// Returns them, and when to look again if any wait was open.
     pub(crate) fn overdue(&mut self, now: Now, ms_max: u32) -> (Vec<T>, Option<Instant>) {
         let mut over = Vec::new();
         if self.open.is_empty() {

@@ -1,7 +1,7 @@
-//! What the chat services of a process say to each other.
+//! Messages between the chat services of a process.
 //!
-//! A message may be lost where a mailbox is full: whoever asks waits for so long and not longer,
-//! and what must not be lost is said until its receipt has come.
+//! A message may be lost where a mailbox is full: a request is given up after a time, and a message
+//! that must not be lost is repeated until its receipt has come.
 
 use crate::accounts::AccountRow;
 use crate::amendments::AmendOrder;
@@ -40,181 +40,181 @@ use std::sync::Arc;
 /// the answer.
 #[derive(Debug)]
 pub enum ChatWord {
-    /// A flow asks for something. Answered by `Reply`.
+    /// The request of a flow. Answered by `Reply`.
     Request {
-        /// For the answer.
+        /// The request's number, for the answer.
         number: u64,
-        /// What it asks for.
+        /// The request itself.
         request: PeerRequest,
     },
-    /// It is done, or why not.
+    /// The result of a request, or why it was refused.
     Reply {
-        /// The request's.
+        /// The request's number.
         number: u64,
         /// The answer.
         result: Result<PeerReply, ChatFault>,
     },
-    /// Put this into inboxes. Answered by `Placed`, sooner or later, for all up to a number.
+    /// Put a parcel into inboxes. Answered by `Placed`, eventually, for all parcels up to a number.
     Place(Parcel),
-    /// Everything up to this number is in its inbox.
+    /// All parcels up to this number are in their inboxes.
     Placed {
-        /// The parcel's.
+        /// The number of the last of these parcels.
         upto: u64,
     },
-    /// A parcel was refused, for its log takes no more now.
+    /// A parcel was refused, because the log of the shard takes no more now.
     NotPlaced,
     /// Has an inbox this reference? Answered by `Sought`.
     Seek(Box<Sought>),
-    /// It has, or has not.
+    /// The answer to `Seek`.
     Sought {
-        /// The question's.
+        /// The number of the question.
         number: u64,
         /// The inbox.
         inbox: TimelineId,
-        /// The answer.
+        /// Whether the inbox has the reference.
         has: bool,
     },
-    /// Read these of conversations. Answered by `Fetched`.
+    /// Read these ranges of conversations. Answered by `Fetched`.
     Fetch {
-        /// For the answer.
+        /// The question's number, for the answer.
         number: u64,
-        /// What to read.
+        /// The ranges to read.
         ranges: Box<[Range]>,
-        /// Who reads.
+        /// The reader of the ranges.
         reader: ReadBy,
     },
-    /// What was read.
+    /// The answer to `Fetch`.
     Fetched {
-        /// The question's.
+        /// The number of the question.
         number: u64,
-        /// The answer.
+        /// The messages, or why they cannot be read.
         result: Result<Fetched, ChatFault>,
     },
-    /// Nothing is left of an account: its number is not to be used any more.
+    /// An account was erased: its number is not to be used any more.
     Erased(Box<AccountAddress>),
-    /// Some device of an account has what another said.
+    /// A device of an account has received what another account has sent.
     Delivered(Box<DeliveredTold>),
-    /// Somebody tells a group something that is kept nowhere, and does not wait.
+    /// A message to a group that is not stored; its sender waits for no answer.
     TransientSaid(Box<TransientSaid>),
-    /// Tell devices something that is kept nowhere.
+    /// A message for devices that is not stored.
     TransientTold(Box<TransientTold>),
-    /// Somebody says how it is there in a group.
+    /// The presence of a member in a group.
     ShowSaid(Box<ShowSaid>),
-    /// Tell devices of XMPP something of now.
+    /// A message for devices of XMPP that is not stored.
     BoundTold(Box<BoundTold>),
-    /// Somebody asks for voice in a group.
+    /// A visitor of a group asks for voice.
     VoiceAsked(Box<VoiceAsked>),
     /// Is a session there in a temporary group? Answered by `AttendanceTold`.
     AttendanceAsked(Box<AttendanceAsked>),
-    /// Whether one is; or that the last one has left a group.
+    /// The answer to `AttendanceAsked`, or the notice that the last session has left a group.
     AttendanceTold(Box<AttendanceTold>),
-    /// What an account is to another. Answered by `TieHeard`.
+    /// The relation of an account to another. Answered by `TieHeard`.
     Tie(Box<TieTold>),
-    /// It was taken, or refused.
+    /// The receipt of a `Tie`: accepted or refused.
     TieHeard(Box<TieReceipt>),
-    /// How an account is there, for those who see it. Answered by `PresenceHeard`.
+    /// The presence of an account, for the accounts that see it. Answered by `PresenceHeard`.
     Presence(Box<PresenceTold>),
-    /// They have heard it.
+    /// The receipt of a `Presence`, `NodesTold` or `LastAsked`.
     PresenceHeard {
-        /// The word's.
+        /// The number of the message that has arrived.
         number: u64,
     },
-    /// How are these accounts there? Answered by `Probed`.
+    /// Ask for the presence of these accounts. Answered by `Probed`.
     Probe(Box<ProbeAsked>),
-    /// Like this.
+    /// The answer to `Probe`.
     Probed(Box<Probed>),
-    /// What happened to nodes of an account. Answered by `PresenceHeard`, if it has a number.
+    /// Changes of an account's nodes. Answered by `PresenceHeard`, if the message has a number.
     NodesTold(Box<NodesTold>),
-    /// What are the last items of these accounts? Answered by `PresenceHeard`, and by `NodesTold`
-    /// for each that has any.
+    /// Ask for the last items of these accounts. Answered by `PresenceHeard`, and by `NodesTold`
+    /// for each account that has any.
     LastAsked(Box<LastAsked>),
-    /// Something from elsewhere is to be done in the name of an account of another server, whom
-    /// nobody here has blocked. Answered by `ArrivalTaken`, by the number.
+    /// A request in the name of an account of another server, which no account here has blocked.
+    /// Answered by `ArrivalTaken`, by the number.
     Arrival(u64, Box<ForeignArrival>),
-    /// This came of it.
+    /// The result of an `Arrival`.
     ArrivalTaken(Box<ArrivalTaken>),
-    /// A device to be woken is this account's from now on: who else has it registered? Answered by
-    /// `PushYielded`.
+    /// A device for push notifications belongs to this account from now on: which other accounts
+    /// have it registered? Answered by `PushYielded`.
     PushClaimed {
-        /// For the answer.
+        /// The question's number, for the answer.
         number: u64,
-        /// The way to the device.
+        /// The push route of the device.
         route: Box<PushRoute>,
-        /// The account's inbox.
+        /// The inbox of the account.
         by: TimelineId,
     },
-    /// A registration is gone, or so many more answers come.
+    /// The answer to `PushClaimed`: a registration was removed, or more answers will come.
     PushYielded {
-        /// The question's.
+        /// The number of the question.
         number: u64,
-        /// Answers that are still to come from there, beside those that were.
+        /// The number of answers that are still to come from there, beside those that have.
         more: u32,
-        /// It is gone.
+        /// The registration was removed.
         is_done: bool,
     },
-    /// Something about a chatroom.
+    /// A message about a chatroom.
     Chatroom(Box<ChatroomWord>),
 }
 
-/// What a flow asks of another shard.
+/// A flow's request to another shard.
 #[derive(Debug)]
 pub enum PeerRequest {
-    /// Who has this address? Answered by `Account`.
+    /// Find the account with this address. Answered by `Account`.
     Find(Box<AccountAddress>),
     /// Store this message in its conversation. Answered by `Stored`.
     Send(Box<SendOrder>),
-    /// Amend a message. Answered by `Stored`, of the message that says so.
+    /// Amend a message. Answered by `Stored`, for the message that amends it.
     Amend(Box<AmendOrder>),
-    /// Change a group. Answered by `Stored`, of the message that tells of it.
+    /// Change a group. Answered by `Stored`, for the message that announces the change.
     Change(Box<ChangeOrder>),
-    /// Store a message that comes over from another server. Answered by `Stored`.
+    /// Store a message imported from another server. Answered by `Stored`.
     Import(Box<ImportOrder>),
-    /// Are these accounts added to a group by that one? Answered by `NotAdded`.
+    /// Which of these accounts may that account not add to a group? Answered by `NotAdded`.
     Adding(Box<AddingAsked>),
     /// Which public groups of a domain are at home there? Answered by `PublicGroups`.
     PublicGroups(Box<PublicRange>),
-    /// Make a chatroom, or change one. Answered by `Done`.
+    /// Create a chatroom, or change one. Answered by `Done`.
     Chatroom(Box<ChatroomAsked>),
-    /// A stanza for devices of an account. Answered by `Done`.
+    /// Deliver a stanza to devices of an account. Answered by `Done`.
     Stanza(Box<StanzaHanded>),
-    /// Somebody tells a group something that is kept nowhere. Answered by `Done`.
+    /// Deliver a message to a group without storing it. Answered by `Done`.
     Transient(Box<TransientSaid>),
-    /// Who is in this group, or in this chatroom? Answered by `Members`.
+    /// List the members of a group, or the sessions in a chatroom. Answered by `Members`.
     Members(Box<MembersAsked>),
-    /// Who else is in this group, as long as it is not too large? Answered by `Readers`.
+    /// List the other members of a group, if it is not too large. Answered by `Readers`.
     Readers(Box<ReadersSought>),
-    /// How far are these with a conversation? Answered by `Positions`.
+    /// Which positions do these accounts have in a conversation? Answered by `Positions`.
     Positions(Box<PositionsAsked>),
-    /// Something is wanted of the nodes of an account. Answered by `Nodes`.
+    /// Read or change the nodes of an account. Answered by `Nodes`.
     Nodes(Box<NodesAsked>),
-    /// A session wants to be in a chatroom. Answered by `Joined`.
+    /// Join a session to a chatroom. Answered by `Joined`.
     Join(Box<JoinAsked>),
-    /// Somebody says something in a chatroom. Answered by `Stored`.
+    /// Send a message in a chatroom. Answered by `Stored`.
     Say(Box<Saying>),
 }
 
-/// What the other shard has done for it.
+/// The result of a [`PeerRequest`].
 #[derive(Debug)]
 pub enum PeerReply {
-    /// The account.
+    /// The row of the account.
     Account(AccountRow),
     /// A message is stored.
     Stored(StoredMessage),
-    /// These are not added, but may be invited.
+    /// Accounts that may not be added, but invited.
     NotAdded(Vec<AccountAddress>),
-    /// These public groups.
+    /// A page of public groups.
     PublicGroups(Box<PublicPage>),
     /// A page of the members.
     Members(Box<MembersPage>),
-    /// The others, with their inboxes.
+    /// The other members, with their inboxes.
     Readers(Others),
-    /// They are so far.
+    /// The positions of the accounts in the conversation.
     Positions(Positions),
-    /// This came of what was wanted of nodes.
+    /// The result of the request about nodes.
     Nodes(Box<Result<NodesFound, NodesFault>>),
-    /// It is in the chatroom.
+    /// The session is in the chatroom.
     Joined(Box<ChatroomJoined>),
-    /// It is done.
+    /// The request is carried out.
     Done,
 }
 
@@ -226,84 +226,85 @@ pub(crate) struct ReplyTo {
     pub(crate) number: u64,
 }
 
-/// A message that somebody sends, for the home of its conversation.
+/// A message to be sent, for the home of its conversation.
 #[derive(Debug)]
 pub struct SendOrder {
     pub(crate) route: Route,
     /// Names the message among all of its conversation: a hash of its sender and the sender's id.
     pub(crate) once: u64,
-    /// An operator says it: what stands in the way of an account does not.
+    /// The sender is an operator: rules that may stop an account do not apply.
     pub(crate) is_operator: bool,
     pub(crate) body: Box<[u8]>,
 }
 
-/// A message is stored.
+/// A message that is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoredMessage {
     pub(crate) id: u64,
     pub(crate) seq: Seq,
-    /// It was before.
+    /// The message was stored before: the order was a retry.
     pub(crate) again: bool,
 }
 
-/// Something on its way into inboxes of one shard. Those from one shard to another are numbered,
+/// An entry on its way into inboxes of one shard. Parcels from one shard to another are numbered,
 /// from 1 on.
 #[derive(Clone, Debug)]
 pub struct Parcel {
     pub(crate) number: u64,
     pub(crate) inboxes: Arc<[TimelineId]>,
     pub(crate) conversation: TimelineId,
-    /// What it is to those whose inboxes they are.
+    /// The relation of the entry to the owners of the inboxes.
     pub(crate) relation: Relation,
     pub(crate) cargo: Cargo,
-    /// What is to be done with it.
+    /// How the receiving shard handles the parcel.
     pub(crate) carriage: Carriage,
 }
 
-/// What is put into inboxes.
+/// The content of a parcel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Cargo {
     /// A message, by reference.
     Message(Arc<ChatMessage>),
-    /// Something else, and the number of the entry that it comes from.
+    /// A change other than a message, and the number of the entry that it comes from.
     Event(u64, Arc<InboxEvent>),
 }
 
-/// Who reads a conversation, where that makes a difference: in a group.
+/// The reader of a conversation; only in a group does it make a difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadBy {
-    /// Whoever may read all of it, as it is now.
+    /// A reader that may read all of it, as it is now.
     Anybody,
-    /// The account with this inbox, as a member: what was said since it became one.
+    /// The account with this inbox, as a member: messages since it became one.
     Member(TimelineId),
-    /// The account with this inbox, which has references to what is read. Once it has left, it
-    /// reads that as it was then.
+    /// The account with this inbox, which has references to the messages. After it has left, it
+    /// reads them as they were when it left.
     Holder(TimelineId),
 }
 
-/// Part of a conversation.
+/// A range of a conversation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Range {
     pub(crate) conversation: TimelineId,
-    /// Forwards, what comes after this place; backwards, before it.
+    /// The range is behind this place; if backwards, before it.
     pub(crate) from: Seq,
     pub(crate) backwards: bool,
     pub(crate) count: u16,
-    /// Exactly so many neighbours are wanted, as far as they are there; else as many as there are.
+    /// Only messages in the next `count` places are wanted; else the next `count` messages,
+    /// wherever they are.
     pub(crate) is_run: bool,
-    /// The beginnings of the messages are enough.
+    /// Only the beginnings of the messages are wanted.
     pub(crate) is_excerpt: bool,
-    /// Up to where retention has dropped messages of the conversation is wanted, too.
+    /// The place up to which retention has dropped messages of the conversation is wanted, too.
     pub(crate) wants_front: bool,
 }
 
 impl Range {
-    /// Neighbours, from the one behind this place on.
+    /// A run that begins with the place behind this one.
     pub(crate) fn run(conversation: TimelineId, from: Seq) -> Range {
         Range { is_run: true, ..Range::part(conversation, from, false, 1) }
     }
 
-    /// So many of a history, behind a place or before it.
+    /// Up to so many messages of a history, behind a place or before it.
     pub(crate) fn part(conversation: TimelineId, from: Seq, backwards: bool, count: u16) -> Range {
         let (is_run, is_excerpt, wants_front) = (false, false, false);
         Range { conversation, from, backwards, count, is_run, is_excerpt, wants_front }
@@ -315,18 +316,18 @@ impl Range {
     }
 }
 
-/// What was read of conversations.
+/// The result of reading ranges of conversations.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fetched {
     /// Messages with their conversations, in the order of the ranges and within them.
     pub(crate) messages: Vec<(TimelineId, Arc<ChatMessage>)>,
     /// Beginnings of messages, with their conversations.
     pub(crate) excerpts: Vec<(TimelineId, Excerpt)>,
-    /// Conversations of which not all was read, and from which place on: there was too much.
+    /// Conversations that were read only in part, with the place to go on from: there was too much.
     pub(crate) unread: Vec<(TimelineId, Seq)>,
-    /// Up to where conversations have lost their messages to retention, where that was wanted.
+    /// Places up to which retention has dropped messages of conversations, where that was wanted.
     pub(crate) dropped: Vec<(TimelineId, Seq)>,
-    /// There are more behind the last range.
+    /// More messages exist behind the last range.
     pub(crate) more: bool,
 }
 
@@ -424,7 +425,7 @@ impl SendOrder {
 }
 
 impl Parcel {
-    /// What it costs in memory, bytes, roughly. A group's members are its home's.
+    /// Approximate memory, bytes. A group's members are counted at its home.
     pub(crate) fn weight(&self) -> usize {
         size_of::<Parcel>() + size_of_val(&*self.inboxes) + self.cargo.weight()
     }
@@ -441,7 +442,7 @@ impl Cargo {
         self.invitation().is_some()
     }
 
-    /// The number by which the outbox knows it.
+    /// The number by which the outbox knows the entry.
     pub(crate) fn id(&self) -> u64 {
         match self {
             Cargo::Message(message) => message.id,
@@ -449,7 +450,7 @@ impl Cargo {
         }
     }
 
-    /// The place in the conversation that it is about.
+    /// The place in the conversation that the entry is about.
     pub(crate) fn seq(&self) -> Seq {
         match self {
             Cargo::Message(message) => message.seq,

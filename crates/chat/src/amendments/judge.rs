@@ -1,7 +1,7 @@
-//! Whether a message may be amended, and what becomes of it. Pure.
+//! The judgement of an amendment: whether a message may be amended, and its state afterwards. Pure.
 //!
-//! Invariant: what was called back is amended no more; nobody edits or calls back what another has
-//! said.
+//! Invariant: a recalled message is not amended any more; no account edits or recalls the message
+//! of another, but operators and moderators act in the sender's name.
 
 use super::overlays::{Moment, Overlay};
 use super::{AmendOrder, Amendment, quotes};
@@ -9,23 +9,24 @@ use base::time::Now;
 use model::chat::{Amended, ChatFault, ChatMessage, Content, Moderated, TargetMessage, emoji_of};
 use model::limits::ChatLimits;
 
-/// What becomes of a message.
+/// The verdict on an amendment: the state of the message afterwards.
 pub(super) enum Verdict {
-    /// It is this, and stays so: it was amended before, or is quoted.
+    /// The message has this state and keeps it: it was amended so before, or is quoted.
     Is(Overlay),
-    /// It becomes this.
+    /// The message gets this state.
     Becomes(Overlay),
 }
 
 impl Verdict {
-    /// That of a message that was amended so before. Where it still stands in its conversation a
-    /// build before this one was killed between its writes: then it is taken out now.
+    /// The verdict for a message that was amended so before. If the message is still in its
+    /// conversation, an earlier build was killed between its two writes: the message is taken out
+    /// now.
     fn was_before(now_is: Overlay, is_there: bool) -> Verdict {
         if is_there { Verdict::Becomes(now_is) } else { Verdict::Is(now_is) }
     }
 }
 
-/// What becomes of a message that is this now, and stands in its conversation, or not.
+/// The verdict for a message that has this state, and is in its conversation or not.
 pub(super) fn judge(
     (now, at): (Now, Moment),
     limits: &ChatLimits,
@@ -94,23 +95,23 @@ fn judge_recall(
     let is_over = age_ms > u64::from(limits.recall_s_max) * 1_000;
     match now_is.is_tombstone() {
         _ if !is_own => Err(ChatFault::Forbidden),
-        // The log may have forgotten that it was said: it is not said again.
+        // The log may have forgotten the recall's once key: the recall is not stored again.
         true if is_over => Err(ChatFault::Unchanged),
         true => Ok(Verdict::was_before(now_is, is_there)),
         false if content.is_reserved() => Err(ChatFault::Forbidden),
-        // Of an account that is erased nothing is left.
+        // An erased account keeps no messages: only an operator may recall amendments.
         false if content.is_amendment() && !is_operator => Err(ChatFault::Forbidden),
         false if is_over && !is_operator => Err(ChatFault::TooLate),
         false => Ok(Verdict::Becomes(now_is.buried(at.number, by.as_ref()))),
     }
 }
 
-/// Whether an amendment is about this message, by its number.
+/// Whether an amendment is of this message, by its number.
 fn is_about(said: &Content, message: &ChatMessage) -> bool {
     said.target().is_some_and(|target| target.id == message.id)
 }
 
-/// What a text becomes that is edited.
+/// The content of a message after its text was edited.
 fn edited(said: &Content, now_is: &Overlay) -> Result<Content, ChatFault> {
     let before = &now_is.message.content;
     let is_text = matches!(before.kind, Content::TEXT | Content::STANZA);
@@ -120,7 +121,7 @@ fn edited(said: &Content, now_is: &Overlay) -> Result<Content, ChatFault> {
     let beside = TargetMessage::read(&said.extra).map_or(&[][..], |(_, beside)| beside);
     let content = match (before.kind, beside) {
         (Content::TEXT, []) => Content::text(&said.text),
-        // The name that it has in XMPP stays.
+        // The message keeps its name in XMPP.
         (_, []) => Content::named_text(&said.text, &now_is.name),
         (_, stanza) => {
             let (kind, extra) = (Content::STANZA, stanza.into());
@@ -131,8 +132,9 @@ fn edited(said: &Content, now_is: &Overlay) -> Result<Content, ChatFault> {
     Ok(Content { counts: before.counts, quote, mentions, ..content })
 }
 
-/// What is stored of an amendment that somebody said, and what is told of it now: a text is kept
-/// with its message alone. What was said again is told as the message is now, by what came later.
+/// The content to store of a message that edits or reacts, and the content to deliver now: an
+/// edited text is stored with its message alone. A retry delivers the present state of the message,
+/// with later amendments.
 pub(super) fn told(
     said: &ChatMessage,
     target: &TargetMessage,

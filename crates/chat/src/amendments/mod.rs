@@ -1,19 +1,20 @@
-//! Amendments: what becomes of a message after it was said. It is called back or edited by whoever
-//! said it, or somebody reacts to it.
+//! Amendments: later changes of a message. Its sender recalls or edits it, a moderator recalls it,
+//! or an account reacts to it.
 //!
 //! ```text
 //! Recall, Send ─► its overlay ─► the message ─► may it? ─► one write: the new overlay,
 //!                  (read)         (read)                    the message is taken out,
 //!                                                           a message that says so ─► Sent
 //! ```
-//! All of it happens where the conversation is at home; of one message one thing is done at a time.
-//! The message that says so is distributed as what is said is ([`send`](crate::send)), and because
-//! the outbox has it by the same write a start distributes what a crash broke off. A recall's is
-//! the same whoever of the account asks and however often, so it is there once. What it says of an
-//! edited text is not stored with it: it is read from the overlay, so that a recall has nothing to
-//! chase. Invariants: a message is amended if and only if the message that says so is stored; when
-//! an amendment is answered, every page that is asked for afterwards has the message as it is now;
-//! of what was called back, nothing of what it said.
+//! All of it happens where the conversation is at home; a message has one amendment under way at a
+//! time. The message that records the amendment is distributed as any other is
+//! ([`send`](crate::send)), and because the outbox has it by the same write, a restart distributes
+//! what a crash interrupted. The message that records a recall is the same whichever device of the
+//! account asks and however often, so it is stored once. An edited text is not stored with the
+//! message that records the edit: it is read from the overlay, so a recall has no other copy to
+//! remove. Invariants: a message is amended if and only if the message that records this is stored;
+//! once an amendment is answered, each page that is requested afterwards has the message as it is
+//! now; of a recalled message it has no content.
 
 pub(crate) mod judge;
 pub(crate) mod overlays;
@@ -43,47 +44,49 @@ use model::timeline::{Seq, TimelineId};
 use overlays::{Moment, Overlay};
 use std::collections::HashSet;
 
-/// Amendments that may be under way, a shard. One more is answered as busy.
+/// Maximum of amendments whose messages are being read, per shard. A further one is answered as
+/// busy.
 const AMENDMENTS_MAX: usize = 4_096;
 
-/// Bytes of the message that is looked at: it is one, however large.
+/// Maximum bytes of the page that reads the message: the page has one message, however large.
 const LOOK_BYTES_MAX: usize = 1;
 
-/// What a recall waits for costs so much in memory, bytes, roughly.
+/// Approximate memory of a recall while it waits, bytes.
 const RECALL_BYTES: usize = 256;
 
-/// A recall, from the account that wants it.
+/// A recall, as an account orders it.
 pub(crate) struct RecallAsked {
     pub(crate) wait: Requester,
     pub(crate) asker: Asker,
     pub(crate) with: AccountAddress,
     pub(crate) seq: Seq,
     pub(crate) reason: Box<str>,
-    /// The conversation, where it is known: then it is called back there, whoever has the
-    /// partner's name by now.
+    /// The conversation, where it is known: the message is then recalled there, whichever account
+    /// has the partner's name by now.
     pub(crate) conversation: Option<TimelineId>,
 }
 
-/// A message is to be amended.
+/// An order to amend a message, or to quote it.
 #[derive(Debug)]
 pub struct AmendOrder {
     pub(crate) route: Route,
-    /// An operator does it, in the name of whoever said it.
+    /// An operator orders it, in the name of the message's sender.
     pub(crate) is_operator: bool,
     /// The message's place.
     pub(crate) seq: Seq,
     pub(crate) what: Amendment,
 }
 
-/// What is to become of a message.
+/// The kind of an amendment.
 #[derive(Debug)]
 pub(crate) enum Amendment {
-    /// It is called back, for this reason; by whom, where another one has said it.
+    /// The message is recalled, for this reason; by this moderator, where another account has sent
+    /// it.
     Recall { reason: Box<str>, moderator: Option<AccountAddress> },
-    /// Somebody says that it is edited, or reacts; what was said, as it is in the envelope, and its
-    /// once key.
+    /// The message is edited, or reacted to, by this message as the envelope has it, with this once
+    /// key.
     Said(Box<ChatMessage>, u64),
-    /// Nothing, but that what is said quotes it. Likewise.
+    /// The message does not change, but is quoted by this message, with this once key.
     Quotes(Box<ChatMessage>, u64),
 }
 
@@ -92,25 +95,25 @@ struct AmendmentMessage {
     route: Route,
     once: u64,
     body: Box<[u8]>,
-    /// What is told of it now: more than is stored.
+    /// The content that is delivered now: more than is stored.
     live: Content,
-    /// What the other one becomes, by the same write.
+    /// The state of the other message afterwards, stored by the same write.
     becomes: Option<Overlay>,
-    /// What is counted when it is stored.
+    /// The counter that rises when the message is stored.
     counter: ChatCounter,
 }
 
-/// What is being amended.
+/// The amendments that are under way.
 #[derive(Default)]
 pub(crate) struct Amendments {
-    /// Messages of which something is under way, until that is answered.
+    /// Messages with an amendment under way, until that is answered.
     targets: HashSet<(TimelineId, Seq)>,
     /// Amendments whose messages are being read.
     reading: usize,
 }
 
 impl Amendments {
-    /// Whether nothing is being amended.
+    /// Whether no amendment is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.targets.is_empty() && self.reading == 0
     }
@@ -155,7 +158,7 @@ async fn route_of_recall(flow: &mut Flow, asked: &RecallAsked) -> Result<Route, 
     Ok(Route { from: own, to: Some(to), conversation, read: None })
 }
 
-/// A message of a conversation of this shard is amended, or quoted, for an asker on some shard.
+/// Amends or quotes a message of a conversation of this shard, for an asker on some shard.
 async fn amend(mut flow: Flow, to: ReplyTo, order: Box<AmendOrder>) {
     let result = amend_message(&mut flow, order).await;
     let (chat, _, fx) = flow.state();
@@ -176,7 +179,7 @@ async fn amend_message(
     if order.seq == 0 {
         return Err(ChatFault::Invalid);
     }
-    // Of one message one thing is done at a time.
+    // A message has one amendment under way at a time.
     let changes = order.changes();
     if changes && !chat.amendments.targets.insert(target) {
         return Err(ChatFault::Busy);
@@ -203,7 +206,7 @@ async fn amend_target(
     store_amended(flow, is_operator, amended).await
 }
 
-/// What a message is now, and what stands at its place.
+/// The overlay of a message, and the page of its conversation at its place.
 async fn read_target(
     flow: &mut Flow,
     (timeline, seq): (TimelineId, Seq),
@@ -226,7 +229,7 @@ async fn read_target(
     }
 }
 
-/// Stores a message that amends another one, which becomes something else by the same write.
+/// Stores a message that amends another one, together with the other one's new state.
 async fn store_amended(
     flow: &mut Flow,
     is_operator: bool,
@@ -261,7 +264,7 @@ async fn store_amended(
     Ok(StoredMessage { id: done.id, seq, again: !done.new })
 }
 
-/// How a message leaves its conversation as it becomes something else.
+/// The part of the write by which an overlay replaces its message in the conversation.
 fn replaced(timeline: TimelineId, overlay: &Overlay) -> Replaced {
     let seq = overlay.message.seq;
     let (table, key) = (Table::ChatRecalled, overlays::key_of(timeline, seq));
@@ -269,7 +272,7 @@ fn replaced(timeline: TimelineId, overlay: &Overlay) -> Replaced {
 }
 
 impl Chat {
-    /// A device calls a message of its account back, or of another one in a group.
+    /// Recalls a message for a device: one of its account, or of another account in a group.
     pub(crate) fn recall(
         &mut self,
         from: ConnRef,
@@ -299,7 +302,7 @@ impl Chat {
         }
     }
 
-    /// Something is said, to be stored here, that amends a message.
+    /// Amends a message by another message, which is to be stored here.
     pub(crate) fn amend_said(&mut self, to: ReplyTo, order: &SendOrder, fx: &mut Effects) {
         let SendOrder { route, once, is_operator, body } = order;
         let said = envelope::decode(0, 0, body);
@@ -312,7 +315,7 @@ impl Chat {
         self.amend_here(to, Box::new(AmendOrder { route, is_operator, seq, what }), fx);
     }
 
-    /// A message of a conversation of this shard is to be amended, if there is room.
+    /// Amends a message of a conversation of this shard, if there is room.
     pub(crate) fn amend_here(&mut self, to: ReplyTo, order: Box<AmendOrder>, fx: &mut Effects) {
         let ends = matches!(order.what, Amendment::Recall { .. });
         let fault = self.outbox.fault(self.settings.undistributed_max(), ends);
@@ -325,7 +328,7 @@ impl Chat {
         }
     }
 
-    /// Whether a message may be amended so, and what comes next.
+    /// The verdict on an amendment of a message.
     fn verdict(
         &mut self,
         now: Now,
@@ -348,7 +351,7 @@ impl Chat {
             (None, Some(as_said)) => as_said.ok_or(ChatFault::StoreFailed)?,
             (None, None) => return Err(ChatFault::UnknownMessage),
         };
-        // Whoever moderates a group calls back what others have said there.
+        // A moderator of a group recalls messages of others there.
         if let Amendment::Recall { moderator, .. } = &mut order.what
             && !order.is_operator
         {
@@ -363,7 +366,7 @@ impl Chat {
         judge::judge((now, at), &self.settings.limits.chat, order, (now_is, is_there))
     }
 
-    /// The message that says what becomes of another one.
+    /// The message that records an amendment of another one.
     fn amended(&self, order: AmendOrder, verdict: Verdict) -> AmendmentMessage {
         let (overlay, becomes) = match verdict {
             Verdict::Becomes(overlay) => (overlay.clone(), Some(overlay)),
@@ -379,7 +382,7 @@ impl Chat {
                 let by = Moderated::of(&message.content);
                 let recall = Recall { seq, id: message.id };
                 let content = recall.moderated(&target.name, by.as_ref());
-                // Whichever device asks, or moderator, the same is said.
+                // The message is the same, whichever device or moderator asks.
                 let sender = Sender { address: &message.from, device: "" };
                 (once, client_id, content.clone(), content, sender)
             }
@@ -403,7 +406,8 @@ impl Chat {
         AmendmentMessage { route, once, body, live, becomes, counter }
     }
 
-    /// By what the message that says so is known, which follows from what is called back.
+    /// The once key and the client id of a recall's message, which follow from the recalled
+    /// message.
     fn names_of_recall(&self, conversation: TimelineId, seq: Seq) -> (u64, ClientMessageId) {
         let (of, at) = (conversation.to_bytes(), seq.to_be_bytes());
         let name = |part: &[u8]| self.settings.home.of(&[part, &of, &at]);
@@ -414,7 +418,7 @@ impl Chat {
 }
 
 impl AmendOrder {
-    /// Whether the message is another one afterwards.
+    /// Whether the order changes the message.
     fn changes(&self) -> bool {
         !matches!(self.what, Amendment::Quotes(..))
     }
@@ -428,7 +432,7 @@ impl AmendOrder {
         }
     }
 
-    /// The number of the message, if the order says it.
+    /// The number of the message, if the order has it.
     pub(crate) fn target_id(&self) -> Option<u64> {
         match &self.what {
             Amendment::Recall { .. } => None,

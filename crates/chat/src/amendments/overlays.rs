@@ -1,8 +1,8 @@
-//! Overlays: what messages are now that were edited, reacted to or called back.
+//! Overlays: the present state of messages that were edited, reacted to or recalled.
 //!
-//! The message itself is taken out of its conversation, so its place is a gap there. Whoever reads
-//! over a gap looks into a table, by conversation and place. Gaps of other kinds, and reads without
-//! a gap, cost nothing.
+//! The message itself is taken out of its conversation, so its place is a gap there. A reader that
+//! finds a gap looks into a table, by conversation and place. Gaps of other kinds, and reads
+//! without a gap, cost nothing.
 //!
 //! ```text
 //! version u8 | inbox of who said it 16 | number u64 | edited u64 | its name u16 bytes
@@ -10,15 +10,15 @@
 //!   | changed u64 | earlier u8 × (since u64, edited u64, length u32, the message as it was then)
 //!   | the message as envelope.rs has it
 //! ```
-//! `changed` and `since` are numbers as messages of the conversation have them, so an overlay says
-//! what the message was at any message of the conversation: an account that left a group reads it
-//! as it was when it left ([`Overlay::as_of`]). A text that was edited is kept only where somebody
-//! left between the two, and a recall drops all texts.
+//! `changed` and `since` are numbers as messages of the conversation have them, so an overlay has
+//! the state of the message at any message of the conversation: an account that left a group reads
+//! it as it was when it left ([`Overlay::as_of`]). The text before an edit is kept only if a member
+//! left while it was the text, and a recall drops all texts.
 //!
-//! Of a message that was called back the overlay is a tombstone: it has the message without what
-//! it said, and who has moderated it, if somebody has. Version 1 had nothing but those, without a
-//! name; version 2 had no numbers, so nobody who left is shown its reactions. Invariant: an overlay
-//! is written as its message is taken out, by one write.
+//! The overlay of a recalled message is a tombstone: the message without its content, and with its
+//! moderator, if one recalled it. Version 1 had tombstones only, without a name; version 2 had no
+//! numbers, so members who left do not get its reactions. Invariant: one write takes the message
+//! out and stores its overlay.
 
 use crate::envelope::{self, Sender};
 use base::bytes::{ByteReader, put_text};
@@ -32,19 +32,19 @@ const VERSION: u8 = 3;
 const VERSION_WITHOUT_NUMBERS: u8 = 2;
 const VERSION_OF_TOMBSTONES: u8 = 1;
 
-/// Amendments of one message that are known again when they are asked for again, the last ones.
+/// Amendments of one message whose retries are recognized: the last ones.
 const APPLIED_MAX: usize = 32;
 
-/// Earlier texts of one message that are kept for those who left the group before an edit. With one
-/// more the oldest goes, and whoever left before the next one does not find the message any more.
+/// Earlier texts of one message that are kept for members who left the group before an edit. One
+/// more drops the oldest, and members who left while that was the text no longer find the message.
 const EARLIER_MAX: usize = 4;
 
-/// When a message is amended.
+/// The moment of an amendment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Moment {
-    /// A number as messages have it: of a message that is stored later it is lower.
+    /// A number as messages have it, lower than that of any message stored later.
     pub number: u64,
-    /// The number of the last message by which somebody left the group; 0: nobody did.
+    /// The number of the last message by which a member left the group; 0: no member left.
     pub left: u64,
 }
 
@@ -56,27 +56,27 @@ struct Earlier {
     content: Content,
 }
 
-/// What a message is now.
+/// The present state of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Overlay {
-    /// The inbox of who said it.
+    /// The inbox of the sender.
     pub from: TimelineId,
-    /// The name by which XMPP knows it.
+    /// The message's name in XMPP.
     pub name: Box<str>,
-    /// Once keys of what amended it, the last ones.
+    /// Once keys of the last amendments.
     applied: Vec<u64>,
-    /// Since when it says what it says, or was called back; 0: since it was said.
+    /// The number since which the message has its text, or is recalled; 0: since it was sent.
     changed: u64,
-    /// Since when each reaction is so, in their order.
+    /// The number since which each reaction exists, in their order.
     reacted: Vec<u64>,
-    /// What it said before, the oldest first.
+    /// Earlier texts, the oldest first.
     earlier: Vec<Earlier>,
     /// The message as it is now.
     pub message: Arc<ChatMessage>,
 }
 
 impl Overlay {
-    /// That of a message as it was said, by this inbox's account.
+    /// The overlay of an unchanged message, sent by the account with this inbox.
     pub(crate) fn of(from: TimelineId, message: ChatMessage) -> Overlay {
         let name = message.content.name(message.client_id).into();
         let (applied, reacted, earlier) = Default::default();
@@ -84,13 +84,13 @@ impl Overlay {
         Overlay { from, name, applied, changed: 0, reacted, earlier, message }
     }
 
-    /// Whether it is not simply the message as it was said.
+    /// Whether the state differs from the message as it was sent.
     pub(crate) fn is_amended(&self) -> bool {
         self.changed > 0 || !self.reacted.is_empty()
     }
 
-    /// The message as it was when one with this number was stored. `None`: that is not known any
-    /// more. What was called back since then is called back, and nobody is told by whom.
+    /// The message as it was when one with this number was stored. `None`: that state is no longer
+    /// known. A message that was recalled since then is a recalled one, without its moderator.
     pub(crate) fn as_of(&self, number: u64) -> Option<Arc<ChatMessage>> {
         let message = &self.message;
         let now_ms = message.amended.as_ref().map_or(0, |it| it.edited_ms);
@@ -110,12 +110,12 @@ impl Overlay {
         Some(Arc::new(ChatMessage { content, amended, ..(**message).clone() }))
     }
 
-    /// Whether the message was called back.
+    /// Whether the message was recalled.
     pub(crate) fn is_tombstone(&self) -> bool {
         self.message.content.kind == Content::RECALLED
     }
 
-    /// What is to be left of it when it is called back, by somebody else than who said it, or not.
+    /// The tombstone of the message, recalled by this moderator, or else by its sender.
     pub(crate) fn buried(self, number: u64, by: Option<&Moderated>) -> Overlay {
         let counts = self.message.content.counts;
         let extra = by.map(Moderated::write).unwrap_or_default();
@@ -126,12 +126,12 @@ impl Overlay {
         Overlay { applied, reacted, earlier, changed: number, message, ..self }
     }
 
-    /// Whether what has this once key is in it.
+    /// Whether the amendment with this once key was made before.
     pub(crate) fn has(&self, once: u64) -> bool {
         self.applied.contains(&once)
     }
 
-    /// With what amends it at this moment, which has this once key.
+    /// The state after an amendment at this moment, which has this once key.
     pub(crate) fn amended(
         mut self,
         at: Moment,
@@ -202,7 +202,7 @@ impl Overlay {
         out.into()
     }
 
-    /// That of the place that the key says.
+    /// Decodes the overlay at the place that the key has.
     pub(crate) fn decode((key, value): (&[u8], &[u8])) -> Option<Overlay> {
         let seq = u64::from_be_bytes(*key.last_chunk()?);
         if value.first() == Some(&VERSION_OF_TOMBSTONES) {
@@ -221,7 +221,7 @@ impl Overlay {
         let reaction = |bytes: &mut ByteReader<'_>| {
             let by = AccountAddress::parse(bytes.text()?, "").ok()?;
             let reaction = Reaction { by, emoji: bytes.text()?.into() };
-            // When that was, a version before did not say: nobody who has left is told.
+            // The version before had no number: members who have left do not get the reaction.
             Some((reaction, if has_numbers { bytes.u64()? } else { u64::MAX }))
         };
         let count = bytes.u16()?;
@@ -258,18 +258,17 @@ fn earlier(bytes: &mut ByteReader<'_>, (id, seq): (u64, Seq)) -> Option<Vec<Earl
     Some(all)
 }
 
-/// The key of that of a place.
+/// The key of the overlay at a place.
 pub(crate) fn key_of(conversation: TimelineId, seq: Seq) -> Box<[u8]> {
     RowHome::key_of(conversation, &[&seq.to_be_bytes()])
 }
 
-/// Reads that of a place.
+/// Reads the overlay at a place.
 pub(crate) fn read_one(conversation: TimelineId, seq: Seq) -> Read {
     Read::Row { table: Table::ChatRecalled, key: key_of(conversation, seq) }
 }
 
-/// Reads those of a conversation from a place on, as many as there are of so many, within
-/// [`ROWS_MAX`].
+/// Reads the overlays of a conversation from a place on, at most so many, and at most [`ROWS_MAX`].
 pub(crate) fn read(conversation: TimelineId, first: Seq, count: u64) -> Read {
     Read::Rows {
         table: Table::ChatRecalled,
@@ -368,7 +367,7 @@ mod tests {
         assert!(amended.reacts(&name("bob"), "x", 9));
         let content = overlay.message.content.clone();
         overlay = overlay.amended(at(id + 10, 0), 1, content, amended.clone());
-        // Somebody leaves by 20; then it is edited, twice, and ann reacts.
+        // A member leaves by 20; then the message is edited, twice, and ann reacts.
         amended.edited_ms = 7;
         overlay = overlay.amended(at(id + 30, id + 20), 2, Content::text("b"), amended.clone());
         amended.edited_ms = 8;
@@ -383,7 +382,7 @@ mod tests {
         assert_eq!(read(&overlay, id + 20), Some(("secret".into(), 0, both[..1].to_vec())));
         assert_eq!(read(&overlay, id + 35), Some(("c".into(), 8, both[..1].to_vec())));
         assert_eq!(read(&overlay, id + 41), Some(("c".into(), 8, both)));
-        // Nobody left between the two edits, so the text between them is not kept.
+        // No member left between the two edits, so the text between them is not kept.
         assert_eq!(overlay.earlier.len(), 1);
         let by = Moderated { by: name("eve"), at_ms: 5, reason: "a reason".into() };
         let buried = overlay.clone().buried(id + 50, Some(&by));
@@ -391,7 +390,7 @@ mod tests {
         assert_eq!((then.content.kind, then.content.extra.len()), (Content::RECALLED, 0));
         let now = buried.as_of(id + 51).expect("a tombstone");
         assert!(buried.earlier.is_empty() && !now.content.extra.is_empty());
-        // Of many texts the oldest are not kept, and then it is not said that it had another.
+        // Of many texts the oldest are dropped, and then the message is not found as it was.
         for n in 0..10 {
             let (number, left) = (id + 100 + n * 10, id + 95 + n * 10);
             let amended = Amended { edited_ms: 9 + n, reactions: Vec::new() };
@@ -412,13 +411,13 @@ mod tests {
         let text = message.content.clone();
         let overlay = Overlay::of(from, message).amended(at, 9, text, amended);
         let (key, value) = (key_of(conversation, 258), overlay.encode());
-        // As the version before wrote it: without `since` of the one reaction, and without the nine
-        // bytes of `changed` and `earlier`.
+        // The row as the version before wrote it: without `since` of the one reaction, and without
+        // the nine bytes of `changed` and `earlier`.
         let behind = value.windows(8).position(|it| it == (id + 1).to_le_bytes()).expect("since");
         let old = [&[VERSION_WITHOUT_NUMBERS][..], &value[1..behind], &value[behind + 17..]];
         let read = Overlay::decode((&key, &old.concat())).expect("it is read");
         assert_eq!((&read.message, &read.reacted[..]), (&overlay.message, &[u64::MAX][..]));
-        // It was edited in the millisecond 7.
+        // The text was edited in the millisecond 7.
         assert_eq!(read.as_of(envelope::last_number_of(6)), None);
         let then = read.as_of(id).expect("it was edited long before");
         assert_eq!(then.amended.as_deref(), Some(&Amended { edited_ms: 7, reactions: vec![] }));

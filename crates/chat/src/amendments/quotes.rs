@@ -1,11 +1,11 @@
-//! Quotes: what is said quotes another message of its conversation, which is looked at first.
+//! Quotes: a message that quotes another one of its conversation, which is read first.
 //!
 //! ```text
 //! Send ─► the overlay of what it quotes, or that ─► there, and to be read? ─► stored, told
 //! ```
-//! Whoever sends the message again says the same of what it quotes, so it is stored once. What was
-//! called back may be quoted: nothing of it is told. Invariant: of a quote that is stored place,
-//! number, name and sender are those of a message of the conversation; its text is stored nowhere.
+//! A retry names the same quoted message, so it is stored once. A recalled message may be quoted:
+//! none of its text is shown. Invariant: place, number, name and sender in a stored quote are those
+//! of a message of the conversation; the quoted text is stored nowhere.
 
 use super::judge::Verdict;
 use super::overlays::Overlay;
@@ -16,8 +16,8 @@ use crate::{Chat, Effects, envelope};
 use model::chat::{ChatFault, ChatMessage, Content, Quote, TargetMessage};
 
 impl Chat {
-    /// Something is said, to be stored here, that may quote a message: that is looked at, and then
-    /// it comes back. False: it quotes none.
+    /// Reads the message that is quoted by one to be stored here, before that is stored as an
+    /// amendment. False: the message quotes none.
     pub(crate) fn looks_at_quoted(
         &mut self,
         to: ReplyTo,
@@ -35,16 +35,17 @@ impl Chat {
     }
 }
 
-/// Whether a message may be quoted that is this now.
+/// Whether a message may quote one with this current state.
 pub(super) fn judge(said: &ChatMessage, now_is: Overlay) -> Result<Verdict, ChatFault> {
     let is_it = said.content.quote.as_ref().is_some_and(|it| it.target.id == now_is.message.id);
     let content = &now_is.message.content;
-    // What only tells of other messages, or of the group, is nobody's word.
+    // Messages that only tell of other messages, or of the group, cannot be quoted.
     let says = now_is.is_tombstone() || !(content.is_reserved() || content.is_amendment());
     if is_it && says { Ok(Verdict::Is(now_is)) } else { Err(ChatFault::UnknownMessage) }
 }
 
-/// What is stored of a message that quotes this one, and what is told of it now.
+/// The content to store of a message that quotes this one, and the content to deliver now, with an
+/// excerpt of the quoted text.
 pub(super) fn told(said: &Content, target: &TargetMessage, of: &ChatMessage) -> (Content, Content) {
     let with_text = |text: Box<str>| {
         let (target, from) = (target.clone(), Some(of.from.clone()));

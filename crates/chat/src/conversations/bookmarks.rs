@@ -1,5 +1,6 @@
-//! Settings of conversations and of their bookmarks, which clients of XMPP publish (XEP-0402), are
-//! kept the same: the mute as notification settings (XEP-0492), the pin as XEP-0469 has it.
+//! Bookmarks: the settings of conversations and of their bookmarks, which clients of XMPP publish
+//! (XEP-0402), are kept equal: the mute as notification settings (XEP-0492), the pin as in
+//! XEP-0469.
 //!
 //! ```text
 //! a setting changed ─────────────────► the bookmark ─► does it differ? ─► published anew
@@ -8,9 +9,9 @@
 //!                         │ nothing: a new bookmark gets the conversation's settings
 //! ```
 //! A bookmark changes its conversation only by what the client has changed in it. Without a
-//! bookmark nothing is published: who wants one makes it. If a setting that a client published is
+//! bookmark nothing is published: clients create bookmarks. If a setting that a client published is
 //! refused, the bookmark is put back. Invariants: no setting changes a conversation that the
-//! account does not have; what the server publishes itself changes no conversation.
+//! account does not have; a publication by the server itself changes no conversation.
 
 use super::chores::{Chores, Whose};
 use crate::conversations::changes::{Subject, Task, Wish};
@@ -28,8 +29,8 @@ use model::ports::chat::ErrandWhat;
 use model::timeline::TimelineId;
 use std::sync::Arc;
 
-/// Publications of bookmarks whose conversations are being looked at, a shard. One more changes no
-/// conversation.
+/// Maximum of publications of bookmarks whose conversations are being looked up, per shard. A
+/// further one changes no conversation.
 const PUBLISHED_MAX: usize = 1_024;
 
 /// A conversation whose bookmark is being brought up to date.
@@ -66,7 +67,7 @@ struct PublishedOne {
 }
 
 impl Bookmarks {
-    /// A client has published bookmarks.
+    /// Takes bookmarks that a client has published.
     pub(crate) fn are_published(&mut self, published: Published) {
         if self.published.len() + self.new.len() < PUBLISHED_MAX {
             self.new.push(published);
@@ -75,7 +76,7 @@ impl Bookmarks {
 }
 
 impl Chat {
-    /// Which bookmarks a change replaces, if it publishes any.
+    /// The bookmarks that a change of nodes replaces, if it publishes any.
     pub(crate) fn bookmarks_replaced(&self, changes: &[NodeChange]) -> Option<ItemsWanted> {
         self.settings.bookmarks?;
         let is_it = |change: &&NodeChange| {
@@ -88,7 +89,7 @@ impl Chat {
         (!ids.is_empty()).then_some(ItemsWanted { space, node, which })
     }
 
-    /// The items that such a change publishes in place of these.
+    /// The bookmarks that such a change publishes, each with its settings before.
     pub(crate) fn bookmarks_of(
         &self,
         (inbox, by): (TimelineId, AccountAddress),
@@ -109,7 +110,7 @@ impl Chat {
         Published { inbox, by, bookmarks }
     }
 
-    /// What an account knows is whole: its conversations are set as its bookmarks say.
+    /// Sets an account's conversations as its published bookmarks say, once its state is complete.
     pub(crate) fn bookmarks_known(
         &mut self,
         now: Now,
@@ -134,7 +135,7 @@ impl Chat {
         }
     }
 
-    /// An account has changed a setting of a conversation.
+    /// Updates the bookmark of a conversation, after the account has changed a setting of it.
     pub(crate) fn is_set(&mut self, now: Now, whose: Whose, fx: &mut Effects) {
         let settings = self.conversations.settings(whose.inbox, &whose.with);
         if let Some(settings) = settings.filter(|_| self.settings.bookmarks.is_some()) {
@@ -142,8 +143,8 @@ impl Chat {
         }
     }
 
-    /// A conversation has these settings, or gets others that a client has published; its bookmark
-    /// may say something else.
+    /// Begins to update the bookmark of a conversation that has these settings, or gets others that
+    /// a client has published.
     fn bookmark_differs(
         &mut self,
         now: Now,
@@ -182,7 +183,7 @@ impl Chat {
         self.chore_asks(now, errand, ErrandWhat::Nodes(Box::new(ask)), fx);
     }
 
-    /// Goes on with publications and answers; when to come back.
+    /// Continues publications and answers; returns when to continue.
     pub(crate) fn turn_bookmarks(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         for published in std::mem::take(&mut self.bookmarks.new) {
             let inbox = published.inbox;
@@ -202,7 +203,7 @@ impl Chat {
         has_more.then_some(now.mono)
     }
 
-    /// An answer. False: there is nothing more to do.
+    /// Takes an answer of a chore. False: the chore is finished.
     fn bookmark_goes_on(
         &mut self,
         now: Now,

@@ -1,13 +1,13 @@
-//! Read cursors and settings: changes of what an account knows, each a place in its inbox.
+//! Read cursors and settings: changes of an account's state, each a place in its inbox.
 //!
 //! ```text
 //! Read ─► the conversation ─► in line ─► is it further? ─► inbox (and outbox) ─► answered
 //!                                         │ no                        └─► the other's inbox
 //!                                         └─► answered with where the cursor is
 //! ```
-//! The other of two hears how far one has read by the way of messages: the outbox has it until it
-//! stands in the other's inbox. Invariant: a cursor is answered when it is on stable storage, and
-//! no place of an inbox says less than one before it.
+//! In a conversation of two the other account gets a read position by the way of messages: the
+//! outbox has it until the other's inbox stores it. Invariant: a cursor is answered when it is on
+//! stable storage, and no place of an inbox has a lower cursor than one before it.
 
 use crate::accounts::{FOUND_BYTES, fault_of};
 use crate::conversations::Step;
@@ -36,49 +36,50 @@ use model::pressure::Pressure;
 use model::timeline::{Message, Seq, TimelineId};
 use std::sync::Arc;
 
-/// What somebody wants of what an account knows.
+/// A request about an account's state of its conversations.
 pub(crate) struct Task {
     pub(crate) wait: Requester,
     pub(crate) wish: Wish,
     pub(crate) what: Subject,
 }
 
-/// What is wanted.
+/// The kind of a request.
 #[derive(Clone)]
 pub(crate) enum Wish {
     Read(Seq),
     Set(ConversationChange),
-    /// The conversation itself.
+    /// The state of the conversation.
     Look,
-    /// A part of what was said in it.
+    /// A part of the conversation's messages.
     Reread(Box<PartnerAsked>),
     List(Part),
-    /// All of it, for a round of pushes, by its number.
+    /// All of the state, for the round of pushes with this number.
     Push(u64),
-    /// How far it is with a conversation, for the flow that waits with this key.
+    /// The account's position in a conversation, for the flow that waits with this key.
     Position(WaitKey, TimelineId),
-    /// How far its inbox has the groups that it follows.
+    /// How far the account's inbox has the groups that the account follows.
     Follow,
-    /// How many groups it has made, unless this is one, for the flow that waits with this key.
+    /// The number of groups that the account has made, 0 if it has made this one, for the flow that
+    /// waits with this key.
     Made(WaitKey, TimelineId),
-    /// Its settings of conversations, for bookmarks that were published, by their number.
+    /// The settings of conversations, for the published bookmarks with this number.
     Bookmarks(u64),
-    /// Nothing but that its inbox is added up.
+    /// Only the sum of the inbox, without an answer.
     Sum,
 }
 
 /// Part of a list of conversations.
 #[derive(Clone, Copy)]
 pub(crate) struct Part {
-    /// Those before this place.
+    /// Only conversations before this place.
     pub(crate) before: Seq,
-    /// So many.
+    /// At most so many.
     pub(crate) count: u16,
-    /// Those with groups alone, and hidden ones too.
+    /// Only conversations with groups, hidden ones too.
     pub(crate) groups: bool,
 }
 
-/// Of which conversation; a list is of none.
+/// The conversation that a request is about; a list is about none.
 #[derive(Clone)]
 pub(crate) enum Subject {
     All,
@@ -86,28 +87,29 @@ pub(crate) enum Subject {
         conversation: TimelineId,
         by: AccountAddress,
         with: AccountAddress,
-        /// The inbox of the other, of two.
+        /// The inbox of the other account of two, if that gets the read position.
         peer: Option<TimelineId>,
     },
-    /// Of the one with somebody who is nobody any more: which that is the account knows alone.
+    /// The conversation with an account that does not exist any more: only the asker's state has
+    /// it.
     Gone {
         by: AccountAddress,
         with: AccountAddress,
     },
 }
 
-/// A change that is with the log.
+/// A change that the log is storing.
 pub(crate) struct Changing {
     wait: Requester,
     entry: Entry,
     route: Route,
     id: u64,
     by: AccountAddress,
-    /// The inbox, if its account owes this to devices that are away.
+    /// The inbox, if its account owes the change to offline devices.
     owed: Vec<TimelineId>,
 }
 
-/// A device asks something of its account's conversation with another one.
+/// Carries out a device's request about its account's conversation with another account.
 async fn ask(mut flow: Flow, wait: Requester, asker: Asker, (with, wish): (AccountAddress, Wish)) {
     let what = subject_of(&mut flow, &asker, with, &wish).await;
     let (chat, now, fx) = flow.state();
@@ -117,8 +119,8 @@ async fn ask(mut flow: Flow, wait: Requester, asker: Asker, (with, wish): (Accou
     }
 }
 
-/// Which conversation that is. The other hears how far it is read, unless one of the two has
-/// blocked the other.
+/// The conversation that a request is about. The other account gets the read position, unless one
+/// of the two has blocked the other.
 async fn subject_of(
     flow: &mut Flow,
     Asker { inbox, address, .. }: &Asker,
@@ -134,7 +136,7 @@ async fn subject_of(
     let home = flow.state().0.settings.home;
     let other = with.inbox(home, id);
     let mut peer = None;
-    // Nobody blocks itself.
+    // No account blocks itself.
     if matches!(wish, Wish::Read(_)) && other != *inbox {
         flow.contacts((*inbox, address), FOUND_BYTES).await?;
         peer = Some(other).filter(|_| flow.state().0.is_barred(*inbox, (&with, other)).is_none());
@@ -144,7 +146,7 @@ async fn subject_of(
 }
 
 impl Chat {
-    /// A device asks something of one conversation.
+    /// Takes a device's request about one conversation.
     pub(crate) fn wish(
         &mut self,
         now: Now,
@@ -197,7 +199,7 @@ impl Chat {
         self.for_account(now, inbox, Task { wait, wish, what }, fx);
     }
 
-    /// Its turn has come: what is known is whole.
+    /// Carries out a request whose turn has come: the account's state is complete.
     pub(super) fn grant_wish(&mut self, now: Now, inbox: TimelineId, task: Task, fx: &mut Effects) {
         let Task { wait, wish, what } = task;
         let what = match what {
@@ -274,14 +276,14 @@ impl Chat {
         }
     }
 
-    /// How many groups an account has made; none count where it has made this one already.
+    /// The number of groups that an account has made; 0 if it has already made the group `again`.
     fn groups_made(&self, inbox: TimelineId, again: TimelineId) -> usize {
         let knowledge = self.conversations.known.get(&inbox).map(|it| &it.knowledge);
         let is_made = |it: &&Knowledge| it.row(again).is_some_and(Row::is_made);
         knowledge.filter(|it| !is_made(it)).map_or(0, Knowledge::made)
     }
 
-    /// A change is handed to the log; who else is to know it stands in the outbox.
+    /// Hands a change to the log; if another account is to get it, the outbox stores it, too.
     fn change(&mut self, now: Now, mut changing: Changing, wish: &Wish, fx: &mut Effects) {
         let Changing { wait, entry, route, by, .. } = &changing;
         let (wait, inbox) = (*wait, route.from);
@@ -308,7 +310,7 @@ impl Chat {
         self.log.ask(PendingCall::Changed(inbox), Call::Write(Write::Append(append)), fx);
     }
 
-    /// The log has taken a change, or not.
+    /// Takes the log's result for a change.
     pub(crate) fn changed(
         &mut self,
         now: Now,
@@ -349,7 +351,7 @@ impl Chat {
         self.advance_account(now, inbox, fx);
     }
 
-    /// What clients of XMPP have published of a conversation follows its change.
+    /// Updates what clients of XMPP have published of a conversation, after its change.
     fn clients_follow(
         &mut self,
         now: Now,
@@ -411,7 +413,7 @@ impl Chat {
             Wish::Read(_) | Wish::Set(_) => self.change_fails(wait, fault, fx),
             Wish::Reread(asked) => self.nobody_to_read_with(asked, fault, fx),
             Wish::Look | Wish::List(_) => self.read_fails(wait, fault, fx),
-            // Of these nobody waits.
+            // Nobody waits for these.
             Wish::Push(_) | Wish::Position(..) | Wish::Made(..) => {}
             Wish::Follow | Wish::Sum | Wish::Bookmarks(_) => {}
         }
@@ -426,7 +428,7 @@ impl Chat {
     }
 }
 
-/// What whoever wanted a change is told.
+/// The answer to a change.
 enum Answer {
     Read(Seq),
     Set,
@@ -439,13 +441,14 @@ fn answer_of(change: &InboxChange) -> Answer {
     }
 }
 
-/// Whether a change may be; with an answer it is so already.
+/// Whether a change is allowed; with an answer, the state has it already.
 fn judge(
     row: Option<&Row>,
     with: &AccountAddress,
     change: &InboxChange,
 ) -> Result<Option<Answer>, ChatFault> {
-    // Whoever was never told of a group knows nothing of it; one may begin to write to anybody.
+    // An account outside of a group has no state of it; but it may begin a conversation with any
+    // account.
     let nothing = if with.is_group() { ChatFault::NotMember } else { ChatFault::Invalid };
     match (change, row) {
         (InboxChange::Set(_), None) if !with.is_group() => Ok(None),

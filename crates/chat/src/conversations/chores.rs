@@ -1,7 +1,7 @@
-//! Chores: what is done about one conversation of an account after it has changed, by errands in
-//! the account's name, one chore at a time for each conversation.
+//! Chores: work on one conversation of an account after it has changed, by errands in the account's
+//! name, one chore at a time for each conversation.
 //!
-//! Invariant: a chore has one errand under way, or several of which none changes what another does.
+//! Invariant: a chore has one errand under way, or several that do not affect each other.
 
 use crate::operators::errands::{Owed, request_of};
 use crate::sessions::{Asker, Requester};
@@ -15,11 +15,11 @@ use model::ports::chat::ErrandWhat;
 use model::timeline::TimelineId;
 use std::collections::HashMap;
 
-/// Chores of one kind that are under way at once, a shard. One more is not begun: the next change
+/// Maximum of chores of one kind under way, per shard. A further one is not begun: the next change
 /// of that conversation begins it.
 const OPEN_MAX: usize = 1_024;
 
-/// Whose conversation it is, and with whom.
+/// A conversation, by the account whose state has it and by its partner.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Whose {
     pub(crate) inbox: TimelineId,
@@ -42,7 +42,7 @@ impl<T> Default for Chores<T> {
 }
 
 impl<T> Chores<T> {
-    /// An errand of one of them was answered.
+    /// Takes the answer to an errand of a chore.
     pub(crate) fn hears(&mut self, number: u64, told: ChatDelivery) {
         self.heard.push((number, told));
     }
@@ -60,7 +60,7 @@ impl<T> Chores<T> {
         self.by_name.get(whose).copied()
     }
 
-    /// The chore itself.
+    /// The chore that is under way for a conversation.
     pub(super) fn of(&mut self, whose: &Whose) -> Option<&mut T> {
         let number = self.number_of(whose)?;
         self.open.at_mut(number).map(|(_, it)| it)
@@ -70,7 +70,7 @@ impl<T> Chores<T> {
         self.open.at_mut(number).map(|(whose, it)| (&*whose, it))
     }
 
-    /// Begins one for a conversation that has none; `None`: too many are under way.
+    /// Begins a chore for a conversation that has none; `None`: too many are under way.
     pub(super) fn begins(&mut self, whose: Whose, it: T) -> Option<u64> {
         if self.open.len() >= OPEN_MAX {
             return None;
@@ -99,7 +99,7 @@ impl Chat {
         self.chore_requests(now, (owed, whose), |session| request_of(session, what), fx);
     }
 
-    /// The same in a device's own words.
+    /// Sends a request of a chore, as a device of the account would.
     pub(super) fn chore_requests(
         &mut self,
         now: Now,

@@ -1,12 +1,12 @@
-//! What an account has read, whoever has read it and by which protocol, for its clients of XMPP
-//! (XEP-0490): the node of theirs has an item for each conversation.
+//! Displayed messages: read positions for an account's clients of XMPP (XEP-0490), whichever device
+//! has read, and by whichever protocol. A node of the account has an item for each conversation.
 //!
 //! ```text
 //! the cursor moved ─► the node's item ─► the message at that place ─► is it another? ─► published
 //!                       │ there is no such node: no client of the account wants to know
 //! ```
-//! It asks as an errand does, of one place of a conversation at a time; where the cursor moves on
-//! meanwhile the last place counts. A client that has published an item itself moves the cursor by
+//! The questions are errands, about one place of a conversation at a time; if the cursor moves on
+//! meanwhile, the last place counts. A client that has published an item itself moves the cursor by
 //! it, and its item stays. Invariant: an account without such a node costs one question for the
 //! names of its nodes.
 
@@ -22,21 +22,21 @@ use model::ports::chat::ErrandWhat;
 use model::timeline::Seq;
 use std::sync::Arc;
 
-/// A conversation of which clients are being told.
+/// A conversation whose item is being updated.
 pub(crate) struct Displaying {
     upto: Seq,
-    /// What the node says of it.
+    /// The item of the conversation in the node.
     item: Option<Arc<NodeItem>>,
     is_published: bool,
-    /// The account has read further meanwhile.
+    /// The account has read further since the update began.
     is_behind: bool,
 }
 
-/// Conversations of which clients are being told.
+/// Conversations whose items are being updated.
 pub(crate) type Displays = Chores<Displaying>;
 
 impl Chat {
-    /// An account has read a conversation up to a place.
+    /// Updates the item of a conversation that an account has read up to a place.
     pub(crate) fn is_displayed(&mut self, now: Now, whose: Whose, upto: Seq, fx: &mut Effects) {
         if let Some(it) = self.displays.of(&whose) {
             (it.upto, it.is_behind) = (it.upto.max(upto), true);
@@ -54,7 +54,7 @@ impl Chat {
         self.chore_asks(now, errand, ErrandWhat::Nodes(Box::new(ask)), fx);
     }
 
-    /// Goes on with what was answered; when to come back.
+    /// Continues the updates that got an answer; returns when to continue.
     pub(crate) fn turn_displays(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         for (number, told) in self.displays.take_heard() {
             if !self.display_goes_on(now, number, told, fx)
@@ -68,7 +68,7 @@ impl Chat {
         self.displays.has_heard().then_some(now.mono)
     }
 
-    /// An answer. False: there is nothing more to do.
+    /// Takes an answer for an update. False: the update is finished.
     fn display_goes_on(
         &mut self,
         now: Now,

@@ -1,8 +1,8 @@
-//! What an account knows of its conversations: the sum of its inbox.
+//! An account's state of its conversations: the sum of its inbox.
 //!
-//! Pure: it is told what stands in the inbox, place by place, and says which conversations there
-//! are, in which order, how far each is read and what is unread of it. Invariant: whoever is told
-//! the same knows the same, however often what it knew was written down and read meanwhile.
+//! Pure: it takes the entries of the inbox, place by place, and has the conversations, their order,
+//! how far each is read and its unread messages. Invariant: the same entries make the same state,
+//! however often it was encoded and decoded in between.
 
 use super::unread::{RING_BYTES, Unread};
 use crate::inboxes::entry::Entry;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 const VERSION: u8 = 3;
 
-/// Without cursors of conversations that are forgotten, and without the second byte of flags.
+/// The version without cursors of forgotten conversations, and without the second byte of flags.
 const VERSION_BEFORE: u8 = 2;
 
 /// Flags of a row.
@@ -32,46 +32,47 @@ const SPOKEN: u8 = 1;
 const MADE: u8 = 2;
 const MUTED_EVERYTHING: u8 = 4;
 
-/// Of all conversations in the list one in so many may be of strangers when it is full.
+/// In a full list, conversations with strangers may be one in so many of all.
 const STRANGE_SHARE: usize = 4;
 
-/// All that an account knows.
+/// All of an account's state.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Knowledge {
     /// By conversation.
     rows: HashMap<TimelineId, Row>,
     /// Conversations by their places.
     order: BTreeMap<Seq, TimelineId>,
-    /// How far those are read that were forgotten last: by the account, and by the other.
+    /// Read positions of the conversations that were forgotten last: the account's, and the
+    /// other's.
     forgotten: VecDeque<(TimelineId, Seq, Seq)>,
-    /// All of the inbox up to here is in it.
+    /// The place up to which the inbox is added up.
     pub(super) upto: Seq,
 }
 
-/// What it knows of one conversation.
+/// The state of one conversation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Row {
     pub(super) with: AccountAddress,
-    /// The place in the inbox of the last that was said and is no amendment, or, if nothing was, of
-    /// the last change.
+    /// The place in the inbox of the last message that is no amendment, or, without such a message,
+    /// of the last change.
     pub(super) place: Seq,
-    /// The last place in the conversation; 0: nothing was said.
+    /// The last place in the conversation; 0: it has no message.
     pub(super) last_seq: Seq,
-    /// The place in the conversation of the last that was said and is no amendment.
+    /// The place in the conversation of the last message that is no amendment.
     pub(super) said_seq: Seq,
     pub(super) read: Seq,
     pub(super) peer_read: Seq,
     unread: Unread,
-    /// What of that mentions the account.
+    /// Those of the unread messages that mention the account.
     mentions: Unread,
     pub(super) pinned: bool,
     pub(super) muted: MuteLevel,
     pub(super) hidden: bool,
-    /// The account was in the group, and is no more.
+    /// The account was in the group, and has left it.
     pub(super) left: bool,
-    /// The account draws what is said there: how far it has, this row says alone.
+    /// The account draws the group's messages itself: only this row has how far.
     drawn: bool,
-    /// The account has said something there.
+    /// The account has sent a message there.
     spoken: bool,
     /// It is a group that the account has made.
     made: bool,
@@ -98,7 +99,7 @@ impl Knowledge {
         self.rows.values().filter(|row| row.is_made()).count()
     }
 
-    /// This stands at a place of the inbox, the next one. True: a conversation was forgotten, since
+    /// Adds the entry at the next place of the inbox. True: a conversation was forgotten, since
     /// there are more than `most`.
     pub(super) fn has(&mut self, place: Seq, entry: &Entry, most: usize) -> bool {
         self.upto = place;
@@ -128,11 +129,12 @@ impl Knowledge {
         self.rows.len() > most && self.forget_one(conversation, most)
     }
 
-    /// One conversation too many: one is forgotten. What strangers say pushes nothing out that the
-    /// account has to do with: of theirs first those go that it has left, then, if they are more
-    /// than their share, the newest, which may be this one. Else it is the one in which nothing
-    /// happened for longest, but not this one: of those with nothing unread, if there are any, and
-    /// of those that are pinned, or that the account draws, only if there are no others.
+    /// Forgets one conversation, since there is one too many. Messages of strangers push out no
+    /// conversation that the account has taken part in: of the strangers' the first to go are those
+    /// that the account has left, then, if they exceed their share, the newest, which may be this
+    /// one. Otherwise the conversation with the oldest last change goes, but not this one:
+    /// preferably one with nothing unread; and one that is pinned, or that the account draws, only
+    /// if there are no others.
     fn forget_one(&mut self, this: TimelineId, most: usize) -> bool {
         let all = || self.order.iter().filter_map(|(at, of)| Some((*at, *of, self.rows.get(of)?)));
         let strange = || all().filter(|(.., row)| row.is_strange());
@@ -158,7 +160,7 @@ impl Knowledge {
         self.rows.remove(&of).is_some()
     }
 
-    /// Up to a place the messages of a conversation are no more: none of them is unread.
+    /// Stops counting messages of a conversation up to a place as unread: they no longer exist.
     pub(super) fn has_lost(&mut self, conversation: TimelineId, upto: Seq) {
         if let Some(row) = self.rows.get_mut(&conversation) {
             let first = (row.last_seq + 1).saturating_sub(UNREAD_PLACES_MAX);
@@ -166,7 +168,7 @@ impl Knowledge {
         }
     }
 
-    /// Nothing that can be read stands up to a place.
+    /// Skips the inbox up to a place: no entry before it can be read.
     pub(super) fn passes(&mut self, place: Seq) {
         self.upto = self.upto.max(place);
     }
@@ -229,12 +231,12 @@ impl Row {
         }
     }
 
-    /// Whether it is a group that the account has made and is in.
+    /// Whether the conversation is a group that the account has made and is in.
     pub(super) fn is_made(&self) -> bool {
         self.made && !self.left
     }
 
-    /// Whether the account has nothing to do with it, but that something was said.
+    /// Whether the account has done nothing in the conversation but get messages.
     fn is_strange(&self) -> bool {
         let is_kept = self.pinned || self.muted.is_on() || self.hidden || !self.draft.is_empty();
         !(self.spoken || self.read > 0 || is_kept)
@@ -248,7 +250,7 @@ impl Row {
         self.mentions.count()
     }
 
-    /// Something was said.
+    /// Adds a message.
     fn said(&mut self, place: Seq, pointer: Pointer) {
         let Pointer { seq, relation, quiet, counts, recalls, .. } = pointer;
         if !quiet {
@@ -277,18 +279,18 @@ impl Row {
         }
     }
 
-    /// These places are not unread any more.
+    /// Stops counting these places as unread.
     fn forget(&mut self, first: Seq, last: Seq) {
         self.unread.drop_all(first, last);
         self.mentions.drop_all(first, last);
     }
 
-    /// Whether a place is among the last.
+    /// Whether a place is among the last ones of the conversation.
     fn is_near(&self, seq: Seq) -> bool {
         seq <= self.last_seq && seq + UNREAD_PLACES_MAX > self.last_seq
     }
 
-    /// Something else happened.
+    /// Adds a change other than a message.
     fn happened(&mut self, place: Seq, event: &InboxEvent) {
         if self.said_seq == 0 {
             self.place = place;
@@ -310,7 +312,7 @@ impl Row {
         }
     }
 
-    /// Whether it is kept so already.
+    /// Whether the row has this setting already.
     pub(super) fn is_set(&self, change: &ConversationChange) -> bool {
         match change {
             ConversationChange::Pin(on) => self.pinned == *on,
@@ -344,7 +346,8 @@ impl Row {
         let (place, last_seq, said_seq) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
         let (read, peer_read) = (bytes.u64()?, bytes.u64()?);
         let flags = bytes.flags(PINNED | MUTED | HIDDEN | UNREAD | LEFT | MENTIONS | DRAWN)?;
-        // What a version before has not said is kept.
+        // A row of the version before has no such flags: it is kept as one where the account has
+        // spoken.
         let second =
             if is_before { SPOKEN } else { bytes.flags(SPOKEN | MADE | MUTED_EVERYTHING)? };
         let mut ring = |bit: u8| match flags & bit {
@@ -448,7 +451,7 @@ mod tests {
         Entry::Message(Pointer { relation, ..pointer }, with)
     }
 
-    /// Knowledge of so many conversations at most, that is told one thing after another.
+    /// A state of at most so many conversations, to which one entry after another is added.
     struct Told(Knowledge, Seq, usize);
 
     impl Told {

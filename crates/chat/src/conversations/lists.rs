@@ -1,8 +1,8 @@
-//! Lists of conversations: what an account knows of each, and the beginning of its last message,
-//! which is read where the conversation is at home.
+//! Lists of conversations: an account's state of each, and the beginning of its last message, which
+//! is read where the conversation is at home.
 //!
-//! Invariant: what a list says of a conversation is the sum of the inbox at one moment; no body is
-//! kept for it, so none that was called back is in it.
+//! Invariant: the state of a conversation in a list is the sum of the inbox at one moment; no body
+//! is kept for it, so a list has no recalled text.
 
 use super::knowledge::Row;
 use crate::conversations::changes::{Part, Subject, Task, Wish};
@@ -20,16 +20,16 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Conversations of a list whose last messages are being read.
 pub(crate) struct Listed {
-    /// Whose they are.
+    /// The inbox of the account.
     inbox: TimelineId,
-    /// The place of the inbox up to which they are known.
+    /// The place of the inbox up to which the state is known.
     pub(crate) upto: Seq,
     pub(crate) rows: Vec<(TimelineId, Conversation)>,
     pub(crate) more: bool,
 }
 
 impl Chat {
-    /// A device wants a part of its account's list.
+    /// Lists a part of an account's conversations for a device.
     pub(crate) fn conversations(
         &mut self,
         now: Now,
@@ -84,7 +84,7 @@ impl Chat {
         self.read_last(now, (inbox, wait), Listed { inbox, upto, rows, more: false }, fx);
     }
 
-    /// Reads the last message of each of these.
+    /// Reads the last message of each of these conversations.
     fn read_last(
         &mut self,
         now: Now,
@@ -103,7 +103,8 @@ impl Chat {
         self.read_for(now, wait, Wanted::Conversations(listed), (by_shard, by), fx);
     }
 
-    /// What retention has dropped of conversations of a list is unread no more.
+    /// Stops counting messages as unread which retention has dropped from the conversations of a
+    /// list.
     pub(crate) fn dropped_of(&mut self, dropped: &[(TimelineId, Seq)], listed: &mut Listed) {
         let Some(account) = self.conversations.known.get_mut(&listed.inbox) else { return };
         for (of, upto) in dropped {
@@ -132,8 +133,8 @@ impl Listed {
     }
 }
 
-/// What is told of a conversation before its last message was read; what the other has read to
-/// whoever shares what it has.
+/// The state of a conversation before its last message was read, with the read position of the
+/// other only for an account that shares its own.
 fn told(row: &Row, shares: bool) -> Conversation {
     Conversation {
         with: row.with.clone(),
@@ -157,7 +158,7 @@ fn told(row: &Row, shares: bool) -> Conversation {
 pub(crate) fn excerpt_of(message: &ChatMessage) -> Excerpt {
     let content = &message.content;
     let text = &content.text[..content.text.floor_char_boundary(EXCERPT_BYTES_MAX)];
-    // Who has moderated it is no part of what it said.
+    // The moderator of a recalled message is no part of its text.
     let is_alone = content.extra.is_empty() || content.kind == Content::RECALLED;
     Excerpt {
         id: message.id,

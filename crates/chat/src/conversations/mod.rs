@@ -1,14 +1,14 @@
-//! What accounts of this shard know of their conversations, kept in memory while they are in use.
+//! This shard's accounts' states of their conversations, kept in memory while they are in use.
 //!
 //! ```text
 //! asked ─► line ┐
 //!               ├ a row: all up to a place of the inbox ─► the inbox behind it ─► Ready ─► line
 //!               └ in memory: whatever takes a place in the inbox is added as it does
 //! ```
-//! It is the sum of the inbox, so neither sending nor distributing writes anything for it. The row
-//! is written now and then (`knowledge.rs`), so that little is read behind it. A change takes a
-//! place in the inbox, one at a time an account: while one is with the log, whatever else is asked
-//! waits in line. Invariant: what is answered is the sum of the inbox up to a place.
+//! A state is the sum of the inbox, so neither sending nor distributing writes anything for it. Its
+//! row is written now and then (`knowledge.rs`), so that little is read behind it. A change takes a
+//! place in the inbox, one at a time per account: while the log stores it, other requests for the
+//! account wait in line. Invariant: an answer is the sum of the inbox up to a place.
 
 pub(crate) mod bookmarks;
 pub(crate) mod changes;
@@ -35,32 +35,33 @@ use model::ports::log::{Call, Done, PAGE_MESSAGES_MAX, Pull, Read, RowHome, Tabl
 use model::timeline::{ReaderId, Seq, TimelineId};
 use std::collections::{HashMap, VecDeque};
 
-/// What may wait for what one account knows. One more is answered as busy.
+/// Maximum of requests that wait for one account's state. A further one is answered as busy.
 const LINE_MAX: usize = 64;
 
-/// Bytes of an inbox that are read at once.
+/// Maximum bytes of an inbox that are read at once.
 const LOAD_BYTES_MAX: usize = 256 * 1024;
 
-/// After so many entries an inbox is added up though nobody asks for it, so that retention may drop
-/// what is old of it.
+/// Entries after which an inbox is added up even without a request, so that retention may drop the
+/// old ones.
 const SUMMED_AFTER: Seq = 1_024;
 
-/// How long a read cursor waits for the message that it names to reach the reader's inbox.
+/// How long a read cursor waits for its message to reach the reader's inbox, milliseconds.
 const READ_AHEAD_MS: u32 = 1_000;
 
-/// So many cursors wait for that on a shard. One more is answered as invalid at once.
+/// Maximum of cursors that wait so, per shard. A further one is answered as invalid at once.
 const READS_AHEAD_MAX: usize = 1_024;
 
-/// What an account costs as if it were conversations.
+/// What an account itself counts in memory, in conversations.
 const BESIDE_CONVERSATIONS: usize = 2;
 
-/// What accounts know, by their inboxes.
+/// The states of accounts, by their inboxes.
 #[derive(Default)]
 pub(crate) struct Conversations {
     known: HashMap<TimelineId, Account>,
-    /// Conversations of all of them when they were asked last, and some for each account itself.
+    /// The conversations in memory as counted at the last request for each account, and some for
+    /// each account itself.
     count: usize,
-    /// Counts what is asked: who was asked for last is kept longest.
+    /// Counts requests: the account that was last asked for is kept longest.
     clock: u64,
     /// Read cursors of messages that the reader's inbox does not have yet: a message is answered
     /// when its conversation has it, a moment before the sender's own inbox does.
@@ -74,18 +75,18 @@ struct ReadAhead {
     task: Task,
 }
 
-/// What one of them knows, and who waits for it.
+/// The state of one account, and the requests that wait for it.
 #[derive(Default)]
 struct Account {
     knowledge: Knowledge,
     step: Step,
     /// The last place of the inbox that is known to be taken.
     head: Seq,
-    /// Up to here it is stored as a row.
+    /// The place up to which the row stores the state.
     stored: Seq,
     line: VecDeque<Task>,
     asked_at: u64,
-    /// What it was counted as.
+    /// The part of the count that is this account's.
     counted: usize,
 }
 
@@ -94,15 +95,15 @@ enum Step {
     /// The row is being read.
     #[default]
     Unread,
-    /// The inbox is being read, which was known up to here when that was asked.
+    /// The inbox is being read; its last known place was this when the read began.
     Loading(Seq),
     Ready,
     /// A change is with the log.
     Changing(Box<Changing>),
 }
 
-/// How far an account has read a conversation; and what was said last there, with its place in the
-/// inbox.
+/// An account's read position in a conversation; and the last place of the conversation, with the
+/// place of its last message in the inbox.
 pub(crate) type Reached = (Seq, (Seq, Seq));
 
 impl Conversations {
@@ -120,7 +121,7 @@ impl Conversations {
         Some(account)
     }
 
-    /// Nothing is left of an account.
+    /// Forgets an erased account.
     pub(crate) fn is_erased(&mut self, inbox: TimelineId) {
         let is_idle = |it: &Account| matches!(it.step, Step::Ready) && it.line.is_empty();
         if self.known.get(&inbox).is_some_and(is_idle) {
@@ -128,8 +129,8 @@ impl Conversations {
         }
     }
 
-    /// With too many in memory, those of accounts that nobody asked for longest are forgotten,
-    /// until there is room for some.
+    /// With too many conversations in memory, forgets those of the accounts that were asked for
+    /// least recently, until there is room for some.
     fn make_room(&mut self, most: usize) {
         if self.count < most {
             return;
@@ -146,8 +147,8 @@ impl Conversations {
         }
     }
 
-    /// What is unread of an account that is in memory, of all conversations, as far as it may make
-    /// noise.
+    /// The unread messages of an account in memory, of all its conversations, as far as their mutes
+    /// let them notify.
     pub(crate) fn badge(&self, inbox: TimelineId) -> u32 {
         let known = self.known.get(&inbox);
         let rows = known.into_iter().flat_map(|account| account.knowledge.before(Seq::MAX));
@@ -159,13 +160,14 @@ impl Conversations {
         rows.map(|(_, row)| u32::from(count(row))).sum()
     }
 
-    /// How far such an account has read a conversation, and how it is muted.
+    /// The read position of an account in memory in a conversation, and the conversation's mute.
     pub(crate) fn kept(&self, inbox: TimelineId, of: TimelineId) -> Option<(Seq, MuteLevel)> {
         let row = self.known.get(&inbox)?.knowledge.row(of)?;
         Some((row.read, row.muted))
     }
 
-    /// Whether such an account has pinned its conversation with somebody, and how that is muted.
+    /// Whether an account in memory has pinned its conversation with somebody, and how that is
+    /// muted.
     pub(crate) fn settings(
         &self,
         inbox: TimelineId,
@@ -176,14 +178,14 @@ impl Conversations {
         rows.find(|row| row.with == *with).map(|row| (row.pinned, row.muted))
     }
 
-    /// How far such an account is with a conversation.
+    /// The position of an account in memory in a conversation.
     pub(crate) fn reached(&self, inbox: TimelineId, of: TimelineId) -> Option<Reached> {
         let row = self.known.get(&inbox)?.knowledge.row(of)?;
         Some((row.read, (row.last_seq, row.place)))
     }
 
-    /// How far the inbox of such an account has a conversation, and whether it is none of it any
-    /// more.
+    /// The last place of a conversation that is in the inbox of an account in memory, and whether
+    /// the account has left the conversation.
     pub(crate) fn drawn(&self, inbox: TimelineId, of: TimelineId) -> Option<(Seq, bool)> {
         let row = self.known.get(&inbox)?.knowledge.row(of)?;
         Some((row.last_seq, row.left))
@@ -196,7 +198,7 @@ impl Conversations {
 }
 
 impl Chat {
-    /// Something is asked of what an account of this shard knows.
+    /// Takes a request about the state of an account of this shard.
     pub(crate) fn for_account(
         &mut self,
         now: Now,
@@ -227,7 +229,7 @@ impl Chat {
         self.advance_account(now, inbox, fx);
     }
 
-    /// The row of what an account knows was read.
+    /// Takes the row of an account's state, which was read.
     pub(crate) fn state_read(
         &mut self,
         now: Now,
@@ -238,7 +240,7 @@ impl Chat {
         let Some(account) = self.conversations.known.get_mut(&inbox) else { return };
         match result {
             Ok(Done::Row(row)) => {
-                // What cannot be read is added up anew.
+                // A row that cannot be decoded is replaced by the sum of the whole inbox.
                 let row = row.and_then(|row| Knowledge::decode(&row));
                 account.knowledge = row.unwrap_or_default();
                 account.stored = account.knowledge.upto;
@@ -249,8 +251,8 @@ impl Chat {
         }
     }
 
-    /// The conversation of an account in memory with somebody, of all that had that name the one in
-    /// which something happened last.
+    /// The conversation of an account in memory with somebody; of all partners that had that name,
+    /// the one with the last change.
     pub(crate) fn conversation_with(
         &self,
         inbox: TimelineId,
@@ -260,7 +262,7 @@ impl Chat {
         known.before(Seq::MAX).find(|(_, row)| row.with == *with).map(|(of, _)| of)
     }
 
-    /// Reads what stands in an inbox behind what is known.
+    /// Reads the inbox behind the place up to which it is added up.
     fn load(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let Some(account) = self.conversations.known.get_mut(&inbox) else { return };
         account.step = Step::Loading(account.head);
@@ -270,7 +272,7 @@ impl Chat {
         self.log.ask(PendingCall::Knowledge(inbox), Call::Read(Read::Pull(pull)), fx);
     }
 
-    /// A page of the inbox of an account that is being loaded.
+    /// Takes a page of the inbox of an account that is being loaded.
     pub(crate) fn knowledge_read(
         &mut self,
         now: Now,
@@ -313,7 +315,7 @@ impl Chat {
         self.advance_account(now, inbox, fx);
     }
 
-    /// What an account knows cannot be read now: whoever waits is told why.
+    /// Gives up an account whose state cannot be read now: its waiting requests fail.
     fn give_account_up(&mut self, now: Now, inbox: TimelineId, fault: ChatFault, fx: &mut Effects) {
         let Some(account) = self.conversations.forget(inbox) else { return };
         for task in account.line {
@@ -321,7 +323,7 @@ impl Chat {
         }
     }
 
-    /// Something has its place in an inbox of this shard.
+    /// Adds an entry that was stored in an inbox of this shard.
     pub(crate) fn has_entry(
         &mut self,
         now: Now,
@@ -350,8 +352,8 @@ impl Chat {
         self.judge_reads_ahead(now, (inbox, entry.conversation()), fx);
     }
 
-    /// A read cursor names a message that the reader's inbox does not have: it waits until that
-    /// has something more of the conversation.
+    /// Keeps a read cursor whose message the reader's inbox does not have, until the inbox has
+    /// another entry of the conversation.
     fn reads_ahead(
         &mut self,
         now: Now,
@@ -365,7 +367,7 @@ impl Chat {
         self.conversations.ahead.put(ReadAhead { inbox, conversation, task });
     }
 
-    /// An inbox has something more of a conversation: cursors that waited for it are judged again.
+    /// Judges the cursors again that wait for an entry of a conversation in an inbox.
     fn judge_reads_ahead(
         &mut self,
         now: Now,
@@ -381,7 +383,7 @@ impl Chat {
         }
     }
 
-    /// Cursors whose message did not come are refused; when to look again.
+    /// Refuses cursors whose message did not come in time; returns when to look again.
     pub(crate) fn turn_reads_ahead(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let (over, next) = self.conversations.ahead.overdue(now, READ_AHEAD_MS);
         for ReadAhead { inbox, task, .. } in over {
@@ -390,8 +392,8 @@ impl Chat {
         next
     }
 
-    /// Stores what an account knows, if much was added since it was stored; the more it knows, the
-    /// more must be.
+    /// Stores an account's state, if much was added since it was stored; the larger the state, the
+    /// more must be added.
     fn store_if_due(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let least = self.settings.limits.chat.conversations_stored_after as usize;
         let Some(account) = self.conversations.known.get_mut(&inbox) else { return };
@@ -406,8 +408,8 @@ impl Chat {
         }
     }
 
-    /// The row of what an account knows is stored, or not. What is in it is not read again, so the
-    /// inbox may lose that.
+    /// Takes the log's result for the row of an account's state. Entries up to a stored row are not
+    /// read again, so the inbox may lose them.
     pub(crate) fn summed(
         &mut self,
         (timeline, upto): (TimelineId, Seq),
@@ -417,13 +419,13 @@ impl Chat {
         let reader = ReaderId::KNOWLEDGE;
         match (result, self.conversations.known.get_mut(&timeline)) {
             (Ok(_), _) => self.log.write(Write::Acknowledge { timeline, reader, upto }, fx),
-            // The next entry finds it due.
+            // The next entry finds the row due again.
             (Err(_), Some(account)) => account.stored = 0,
             (Err(_), None) => {}
         }
     }
 
-    /// Does what waits for what an account knows, until one of it changes that.
+    /// Carries out the waiting requests of an account, until one changes its state.
     fn advance_account(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         while let Some(account) = self.conversations.known.get_mut(&inbox)
             && matches!(account.step, Step::Ready)
@@ -434,7 +436,7 @@ impl Chat {
     }
 }
 
-/// The key of the row of what the account with this inbox knows.
+/// The key of the row with the state of the account with this inbox.
 fn key_of(inbox: TimelineId) -> Box<[u8]> {
     RowHome::key_of(inbox, &[])
 }

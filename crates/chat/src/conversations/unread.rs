@@ -1,4 +1,4 @@
-//! What is unread of a conversation: which of its last places count.
+//! Unread messages of a conversation: which of its last places count.
 //!
 //! A ring of bits, by place. Invariant: bits are of places that are among the last
 //! [`UNREAD_PLACES_MAX`] and behind the read cursor; with none there is no ring.
@@ -21,21 +21,21 @@ impl Unread {
         self.0.as_deref().map_or(0, ones) as u16
     }
 
-    /// The conversation ends at `to` from now on, and no longer at `from`: what is not among the
-    /// last places any more does not count.
+    /// Moves the end of the conversation from `from` to `to`: places that are no longer among the
+    /// last do not count.
     pub(super) fn advance(&mut self, from: Seq, to: Seq) {
         let first = (from + 1).max((to + 1).saturating_sub(UNREAD_PLACES_MAX));
         self.drop_all(first, to);
     }
 
-    /// A place counts.
+    /// Counts a place as unread.
     pub(super) fn put(&mut self, seq: Seq) {
         let ring = self.0.get_or_insert_with(|| Box::new([0; WORDS]));
         let (word, bit) = at(seq);
         ring[word] |= bit;
     }
 
-    /// Places do not count, those that share their bits with the last ones.
+    /// Stops counting these places: clears their bits, which later places use again.
     pub(super) fn drop_all(&mut self, first: Seq, last: Seq) {
         let Some(ring) = &mut self.0 else { return };
         if last.saturating_sub(first) >= UNREAD_PLACES_MAX {
@@ -51,7 +51,7 @@ impl Unread {
         }
     }
 
-    /// Its bytes, if there is anything.
+    /// The bytes of the ring, if any place is unread.
     pub(super) fn bytes(&self) -> Option<Vec<u8>> {
         self.0.as_deref().map(|ring| ring.iter().flat_map(|word| word.to_le_bytes()).collect())
     }

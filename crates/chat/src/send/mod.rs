@@ -7,9 +7,9 @@
 //! ```
 //! [`send`] runs at the sender's shard, [`store`] where the conversation is at home: it stores the
 //! message there and in its outbox by one write, and has it put into the inboxes
-//! ([`outbox`](crate::outbox)). Whoever sends a message again gets the first answer.
-//! Invariant: an answer that says "sent" is given when the message is on stable storage; who waits
-//! for one that does not come is told so in time.
+//! ([`outbox`](crate::outbox)). A retry gets the first answer. Invariant: an answer that says
+//! "sent" is given when the message is on stable storage; a sender whose answer does not come gets
+//! an error in time.
 
 use crate::envelope::{self, Sender, time_of};
 use crate::groups;
@@ -35,14 +35,14 @@ use model::pressure::Pressure;
 use model::timeline::{Message, Seq, Space, TimelineId};
 use std::sync::Arc;
 
-/// Why a message is not taken, with what its sender is told.
+/// The refusal of a message, with the reason and the pause for its sender.
 pub(crate) struct Rejected {
     pub(crate) why: ChatFault,
     pub(crate) reason: Box<str>,
     pub(crate) retry_after_ms: u32,
 }
 
-/// Why a message is not sent.
+/// The error of a message that is not sent.
 pub(crate) enum SendError {
     Fault(ChatFault),
     /// A fault with a reason and a pause for the sender.
@@ -62,19 +62,19 @@ impl From<Rejected> for SendError {
 }
 
 impl Rejected {
-    /// It may not be said.
+    /// A refusal of the content, with its reason; a retry does not help.
     pub(crate) fn because(reason: &str) -> Rejected {
         Rejected { why: ChatFault::Rejected, reason: reason.into(), retry_after_ms: 0 }
     }
 }
 
-/// What an account is told that says too much at once.
+/// The refusal for an account that sends too many messages at once.
 pub(crate) fn too_fast(retry_after_ms: u32) -> Rejected {
     let reason = "too many messages at once".into();
     Rejected { why: ChatFault::RateLimited, reason, retry_after_ms }
 }
 
-/// What a muted account is told.
+/// The refusal for a muted account.
 fn silenced(now: Now, until_s: u32) -> Rejected {
     let left_s = until_s.saturating_sub(now.unix_s());
     let reason = format!("an operator has muted this account for another {left_s} s");
@@ -82,7 +82,7 @@ fn silenced(now: Now, until_s: u32) -> Rejected {
     Rejected { why: ChatFault::Silenced, reason: reason.into(), retry_after_ms }
 }
 
-/// A device says something: it is stored, or refused, and the device is told which.
+/// Sends the message of a device, and answers the device: stored, or refused.
 async fn send(mut flow: Flow, wait: Requester, asker: Asker, message: Box<NewMessage>) {
     let began = Began::at(flow.state().1);
     let result = send_message(&mut flow, wait, &asker, message).await;
@@ -107,7 +107,7 @@ async fn send_message(
     message.content = of_others(message.content, asker.address.domain());
     chat.may_send(&message)?;
     let to = message.to.within(asker.address.domain());
-    // Of what is said in a chatroom nothing becomes something else.
+    // Messages of a chatroom cannot be amended or quoted.
     let is_about = message.content.is_amendment() || message.content.quote.is_some();
     if to.is_chatroom() && is_about {
         return Err(ChatFault::Invalid.into());
@@ -128,7 +128,7 @@ async fn send_message(
     }
     let (chat, _, _) = flow.state();
     if !is_changed {
-        // Who has said something else than what stands there is sent that.
+        // A sender whose message was changed gets the stored one.
         chat.sessions.says((wait.conn, wait.session), message.client_id, to.is_group());
     }
     let route = match to.is_group() {
@@ -141,7 +141,7 @@ async fn send_message(
     Ok(flow.store(route.conversation, PeerRequest::Send(order)).await?)
 }
 
-/// The way to another account, unless one of the two has blocked the other.
+/// The route to another account, unless one of the two has blocked the other.
 async fn route_to_account(
     flow: &mut Flow,
     asker: &Asker,
@@ -154,8 +154,8 @@ async fn route_to_account(
     Ok(Route { from: asker.inbox, to: Some(inbox), conversation, read: None })
 }
 
-/// The way to a group. Whoever has blocked the sender is not mentioned by it, which the sender's
-/// contacts say; what was said behind a message that waits for them waits, too.
+/// The route to a group. Accounts that have blocked the sender are not mentioned, which the
+/// sender's contacts say; messages behind one that waits for the contacts wait, too.
 async fn route_to_group(
     flow: &mut Flow,
     asker: &Asker,
@@ -178,7 +178,7 @@ async fn route_to_group(
     Ok(Route { from: asker.inbox, to: None, conversation, read: None })
 }
 
-/// A message is to be stored in a conversation of this shard, for a sender on some shard.
+/// Stores a message in a conversation of this shard, for a sender on some shard.
 async fn store(mut flow: Flow, to: ReplyTo, order: Box<SendOrder>) {
     let result = store_message(&mut flow, order).await;
     let (chat, _, fx) = flow.state();
@@ -217,7 +217,7 @@ async fn store_message(flow: &mut Flow, order: Box<SendOrder>) -> Result<StoredM
 }
 
 impl Chat {
-    /// A device says something.
+    /// Sends the message of a device.
     pub(crate) fn send(
         &mut self,
         from: ConnRef,
@@ -232,7 +232,8 @@ impl Chat {
         }
     }
 
-    /// Whether an account is muted or being erased, be it since it said this.
+    /// Refuses a message of an account that is muted or being erased, even if only since it was
+    /// sent.
     pub(crate) fn may_still_say(
         &mut self,
         now: Now,
@@ -250,7 +251,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Whether an account may have so many bytes stored now; they are taken of its rate.
+    /// Takes bytes to be stored from an account's rate, or refuses them.
     pub(crate) fn may_store(
         &mut self,
         now: Now,
@@ -279,8 +280,8 @@ impl Chat {
         })
     }
 
-    /// What an account says is held against mutes, rates and words. True: it says something else
-    /// now.
+    /// Checks an account's message against mutes, rates and words. True: the message's text was
+    /// changed.
     fn moderate(
         &mut self,
         now: Now,
@@ -315,7 +316,7 @@ impl Chat {
         Ok(is_changed)
     }
 
-    /// Whether nothing more may be sent now.
+    /// Whether no more messages can be sent now.
     pub(crate) fn is_busy_to_send(&self) -> bool {
         self.flows.is_full() || self.pressure >= Pressure::Stores
     }
@@ -328,7 +329,7 @@ impl Chat {
         }
     }
 
-    /// Why nobody may say this.
+    /// The fault of content that nobody may send.
     pub(crate) fn may_not_say(&self, content: &Content) -> Option<ChatFault> {
         let limits = &self.settings.limits.chat;
         let is_empty = content.text.is_empty() && content.extra.is_empty();
@@ -366,8 +367,8 @@ impl Chat {
         Box::new(SendOrder { route, once, is_operator: asker.is_operator, body })
     }
 
-    /// A message is to be stored in a conversation of this shard, if there is room. What it is
-    /// about is looked at first.
+    /// Stores a message in a conversation of this shard, if it has room. The message that it amends
+    /// or quotes is read first.
     pub(crate) fn store_sent(
         &mut self,
         now: Now,
@@ -390,8 +391,8 @@ impl Chat {
         }
     }
 
-    /// Whether a message has room in its conversation of this shard, and in the share of whoever
-    /// sends it, from which the message is taken. `is_exempt`: shares do not bind it.
+    /// Takes room for a message in its conversation of this shard, and in the share of its sender.
+    /// `is_exempt`: shares do not bind the sender.
     pub(crate) fn takes_room(
         &mut self,
         now: Now,
@@ -407,7 +408,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Whether something more may be stored in a conversation of this shard now.
+    /// Whether a conversation of this shard can store another message now.
     pub(crate) fn may_store_in(
         &self,
         conversation: TimelineId,
@@ -419,8 +420,8 @@ impl Chat {
         fault.or(is_busy.then_some(ChatFault::Busy)).map_or(Ok(()), Err)
     }
 
-    /// How a message with this number is stored in its conversation and this shard's outbox, once;
-    /// by the same write another one becomes something else.
+    /// The write that stores a message with this number once in its conversation and in this
+    /// shard's outbox; `replaces`: another message that the same write replaces.
     pub(crate) fn message_write(
         &mut self,
         now: Now,
@@ -428,7 +429,7 @@ impl Chat {
         (id, once, body): (u64, u64, Box<[u8]>),
         replaces: Option<Replaced>,
     ) -> (Arc<Message>, Box<AppendWith>) {
-        // What is said next has a higher number, be it in the same millisecond.
+        // The next message has a higher number, even in the same millisecond.
         self.last_id = self.last_id.max(id);
         let ends = envelope::kind_of(&body) == Content::RECALL;
         let (at_s, label) = (now.unix_s(), route.encode());
@@ -441,8 +442,8 @@ impl Chat {
         (message, Box::new(AppendWith { append, check, replaces }))
     }
 
-    /// A message is stored, at this place of the outbox: it goes to listeners, to other domains and
-    /// to inboxes.
+    /// Hands a stored message, at this place of the outbox, to listeners, to other domains and to
+    /// inboxes.
     pub(crate) fn fan_out(
         &mut self,
         now: Now,
@@ -463,7 +464,7 @@ impl Chat {
         self.distribute(now, place, (route, &receivers), &Cargo::Message(message), fx);
     }
 
-    /// Whether whoever says something has room for it in the shard's log.
+    /// Whether the sender of a message, or its foreign domain, has room for it in the shard's log.
     fn has_share(&mut self, now: Now, route: &Route, body: &[u8]) -> bool {
         let is_domain = route.from.space() == Space::Foreign;
         let who = match is_domain.then(|| envelope::decode(0, 0, body)).flatten() {
@@ -524,8 +525,8 @@ impl Chat {
     }
 }
 
-/// What is said, with whole addresses of those whom it mentions. What amends another message says
-/// nothing of others.
+/// The content with whole addresses of the accounts that it mentions. Amendments lose quotes and
+/// mentions.
 fn of_others(content: Content, domain: &str) -> Content {
     if content.is_amendment() {
         return content.without_others();
@@ -534,18 +535,18 @@ fn of_others(content: Content, domain: &str) -> Content {
     Content { mentions, ..content }
 }
 
-/// How a message that is stored is counted.
+/// The counter for a stored message.
 pub(crate) fn counter_of(again: bool) -> ChatCounter {
     if again { ChatCounter::SentAgain } else { ChatCounter::Sent }
 }
 
-/// The conversation of two inboxes, whoever of them begins it.
+/// The conversation of two inboxes, whichever of them begins it.
 pub(crate) fn conversation_of(home: HashKey, one: TimelineId, other: TimelineId) -> TimelineId {
     let (first, second) = (one.min(other).to_bytes(), one.max(other).to_bytes());
     TimelineId::of(Space::Conversation, home, &[&first, &second])
 }
 
-/// What a message costs that waits to be sent, bytes, roughly.
+/// Approximate memory of a message that waits to be sent, bytes.
 fn weight_of(message: &NewMessage) -> usize {
     size_of::<Asker>() + message.weight()
 }

@@ -1,4 +1,4 @@
-//! What comes to a shard's chat goes to the part that it is for.
+//! Dispatch: hands each input of a shard's chat to the part that it is for.
 
 use crate::conversations::changes::{Part, Wish};
 use crate::operators::errands::Owed;
@@ -16,7 +16,7 @@ use model::service::ServiceKind;
 use model::timeline::{Space, TimelineId};
 
 impl Chat {
-    /// Takes something that the log kept. False: it cannot be read, or has no room.
+    /// Restores an entry, row or timeline of the log. False: it cannot be read, or has no room.
     pub(super) fn restore(&mut self, restored: Restored<'_>) -> bool {
         match restored {
             Restored::Entry { timeline, seq, id, label } if timeline.space() == Space::Outbox => {
@@ -55,14 +55,14 @@ impl Chat {
         }
     }
 
-    /// Everything that the log kept has been given.
+    /// Begins work after everything in the log was restored.
     pub(super) fn restored(&mut self, now: Now, fx: &mut Effects) {
         self.pushes_restored(now);
         self.temporaries_restored(now);
         self.look_for_left(fx);
     }
 
-    /// A machine asks, or something is done in an account's name.
+    /// Takes a request of a protocol machine, or one made in an account's name.
     pub(crate) fn request(
         &mut self,
         now: Now,
@@ -75,25 +75,25 @@ impl Chat {
         }
     }
 
-    /// A delivery found its connection gone.
+    /// Takes back a delivery whose connection is gone.
     pub(super) fn undelivered(&mut self, to: ConnRef, delivery: ChatDelivery, fx: &mut Effects) {
         match delivery {
-            // Whoever was let in a moment ago has gone, or what it was to go on with.
+            // The client has gone since its login or resumption was granted.
             ChatDelivery::LoggedIn(logged_in) => {
                 let (session, reason) = (logged_in.session, CloseReason::PeerClosed);
                 match session.shard() == self.settings.shard {
                     true => self.closed(to, session, fx),
-                    // It is of another shard than the connection was (`Enter`).
+                    // The session is on another shard than the connection was (`Enter`).
                     false => fx.requests.push((to, ChatRequest::Closed { session, reason })),
                 }
             }
             ChatDelivery::Resumed(resumed) => self.closed(to, resumed.session, fx),
-            // Of what else is for it nothing is kept, but for a session that is away.
+            // Other deliveries are dropped, except those for a detached session.
             delivery => self.came_back(to, delivery, fx),
         }
     }
 
-    /// The chat service of another shard says something.
+    /// Takes a message of another shard's chat service.
     pub(super) fn peer_message(
         &mut self,
         now: Now,
@@ -148,7 +148,7 @@ impl Chat {
         }
     }
 
-    /// Goes on with whatever goes on, a slice of each; when to come back.
+    /// Continues the pending work of each part by a slice; returns when to continue.
     pub(super) fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.turn_inboxes(now, fx);
         let first = earliest([
@@ -177,7 +177,7 @@ impl Chat {
             self.turn_chatrooms(now, fx),
             self.log.turn(now, fx),
         ]);
-        // What came up behind its part of the turn.
+        // Work that came up after its part of the turn had run.
         let unsettled = self.outbox.unsettled() + self.send_queue.unsettled();
         let is_more = self.inboxes.is_untold() || unsettled > 0;
         let is_more = is_more || self.follows.has_more();
@@ -193,7 +193,8 @@ impl Chat {
     }
 
     pub(super) fn is_behind(&self) -> bool {
-        // To read no more of connections helps what moves. What does not move is refused.
+        // Reading less from connections helps entries that move. Where entries do not move, new
+        // ones are refused.
         self.outbox.moving_bytes() >= self.settings.undistributed_max() / 2
     }
 
@@ -260,7 +261,7 @@ impl Chat {
 }
 
 impl Chat {
-    /// What a connection asks for is done.
+    /// Carries out a connection's request.
     pub(crate) fn asks(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
         let Some(request) = self.in_pace(now, from, request, fx) else { return };
         match request {
@@ -332,7 +333,7 @@ impl Chat {
         }
     }
 
-    /// What is told to whoever is there now, and kept nowhere.
+    /// Carries out requests that concern only those present now, and of which nothing is stored.
     fn of_now(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
         match request {
             ChatRequest::Transient { session, number, transient } => {
@@ -344,7 +345,7 @@ impl Chat {
         }
     }
 
-    /// What is asked about chatrooms.
+    /// Carries out requests about chatrooms.
     fn of_chatrooms(&mut self, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
         match request {
             ChatRequest::Chatroom(asked) => self.chatroom(from, *asked, fx),
@@ -357,7 +358,7 @@ impl Chat {
         }
     }
 
-    /// What is asked about conversations, and about messages in them.
+    /// Carries out requests about conversations, and about messages in them.
     fn of_conversations(
         &mut self,
         now: Now,

@@ -1,9 +1,10 @@
-//! Flows of chat: an act from its request to its answer, with its waits where they are.
+//! Flows of chat: an operation from its request to its answer, with its waits where they occur.
 //!
-//! A flow that goes through a door ([`Flow::contacts`], [`Flow::group`]) is let in when everything
-//! before it at that door is done, and until its next wait nobody else is. Invariants: there are at
-//! most [`FLOWS_MAX`]; a flow is never dropped while its shard lives: a wait that takes too long is
-//! answered. Of a flow that goes with its shard nothing was acknowledged, or the outbox has it.
+//! A flow that goes through a door ([`Flow::contacts`], [`Flow::group`]) is admitted when
+//! everything before it at that door is done, and until its next wait no other is. Invariants: at
+//! most [`FLOWS_MAX`] flows exist; a flow is never dropped while its shard lives: a wait that takes
+//! too long is answered. A flow that is lost with its shard has acknowledged nothing, or its result
+//! is in the outbox.
 
 use super::ShardState;
 use crate::accounts::{AccountRow, Owner, fault_of, tell_account};
@@ -31,7 +32,7 @@ use model::timeline::{Message, TimelineId};
 use std::future::Future;
 use std::time::Duration;
 
-/// Flows under way, a shard. What would be one more is answered as busy.
+/// Maximum of flows under way, per shard. A request beyond it is answered as busy.
 pub(crate) const FLOWS_MAX: usize = 262_144;
 
 pub(crate) type ChatFlows = Flows<ShardState>;
@@ -39,27 +40,27 @@ pub(crate) type ChatFlows = Flows<ShardState>;
 /// A flow's access to its shard.
 pub(crate) struct Flow(FlowHandle<ShardState>);
 
-/// Answer that a flow has waited for.
+/// The answer that a flow has waited for.
 pub(crate) enum Reply {
-    /// The log has done what it was asked for.
+    /// The log's result of a call.
     Log(Answered),
     /// The account with an address.
     Account(Result<AccountRow, ChatFault>),
-    /// A door is open.
+    /// A door is open, or why not.
     Entered(Result<(), ChatFault>),
-    /// The shard that was asked has done it.
+    /// The reply of the shard that was asked.
     Peer(Result<PeerReply, ChatFault>),
-    /// So many groups an account has made.
+    /// The number of groups that an account has made.
     GroupsMade(Result<usize, ChatFault>),
-    /// How far an account is with a conversation, if it has it.
+    /// The position of an account in a conversation, if the account has the conversation.
     Reached(Result<Option<Reached>, ChatFault>),
-    /// A message was reviewed.
+    /// The verdict on a message that was reviewed.
     Reviewed(ReviewVerdict),
     /// The wait took too long.
     Late,
 }
 
-/// Where flows take turns with everything else that waits there.
+/// A place where flows take turns with everything else that waits there.
 #[derive(Clone, Copy)]
 pub(crate) enum Door {
     /// The contacts of the account with this inbox.
@@ -69,18 +70,18 @@ pub(crate) enum Door {
 }
 
 impl Flow {
-    /// The shard's chat, the time, and what is to be done: until the next wait.
+    /// The shard's chat, the time and the call's effects: until the next wait.
     pub(crate) fn state(&mut self) -> (&mut Chat, Now, &mut Effects) {
         let ShardState { chat, fx, now } = self.0.state();
         (chat, *now, fx)
     }
 
-    /// The key of the next wait, for whoever will answer it.
+    /// The key of the next wait, for the part that will answer it.
     pub(crate) fn key(&mut self) -> WaitKey {
         self.0.key()
     }
 
-    /// Asks the log, at once: the call is no part of the flow that waits.
+    /// Asks the log at once, not only when the returned future is awaited.
     pub(crate) fn log(&mut self, call: Call) -> impl Future<Output = Answered> {
         let key = self.key();
         let (chat, _, fx) = self.state();
@@ -97,21 +98,22 @@ impl Flow {
         }
     }
 
-    /// The same, where it is not waited for long: a log that is too busy may do it all the same.
+    /// Asks the log with a deadline: a log that is too late returns `Busy`, and may make the call
+    /// all the same.
     pub(crate) fn log_in_time(&mut self, call: Call) -> impl Future<Output = Answered> {
         let key = self.key();
         self.limit_wait(key);
         self.log(call)
     }
 
-    /// The wait with this key ends in time.
+    /// Ends the wait with this key after `answer_ms_max` milliseconds.
     fn limit_wait(&mut self, key: WaitKey) {
         let (chat, now, _) = self.state();
         let wait = Duration::from_millis(chat.settings.limits.answer_ms_max.into());
         chat.flows.set_deadline(key, now.after(wait));
     }
 
-    /// Has the log store a message, likewise.
+    /// Asks the log, at once, to store a message; until the answer the outbox counts its bytes.
     pub(crate) fn append(
         &mut self,
         message: &Message,
@@ -132,7 +134,7 @@ impl Flow {
         }
     }
 
-    /// The number of the account with an address; `bytes`: memory of what waits for it.
+    /// The number of the account with an address; `bytes`: memory that the waiting flow holds.
     pub(crate) async fn account(
         &mut self,
         address: &AccountAddress,
@@ -141,7 +143,7 @@ impl Flow {
         self.account_row((address, None), bytes).await.map(|row| row.id)
     }
 
-    /// The account itself, which is made for somebody if it is not there.
+    /// The row of an account, which is created for `make` if it does not exist.
     pub(crate) async fn account_row(
         &mut self,
         (address, make): (&AccountAddress, Option<Owner>),
@@ -192,7 +194,7 @@ impl Flow {
         entered
     }
 
-    /// The inbox of another account, unless one of the two has blocked the other, which does not
+    /// The inbox of another account, unless one of the two has blocked the other; blocks do not
     /// bind operators.
     pub(crate) async fn reach(
         &mut self,
@@ -210,8 +212,8 @@ impl Flow {
         Ok(inbox)
     }
 
-    /// How many groups an account of this shard has made; none count where it has made this one
-    /// already.
+    /// The number of groups that an account of this shard has made; 0 if it has already made the
+    /// group `again`.
     pub(crate) async fn groups_made(
         &mut self,
         inbox: TimelineId,
@@ -227,7 +229,8 @@ impl Flow {
         }
     }
 
-    /// How far an account of this shard is with a conversation, if it has it.
+    /// The position of an account of this shard in a conversation, if the account has the
+    /// conversation.
     pub(crate) async fn reached(
         &mut self,
         inbox: TimelineId,
@@ -243,8 +246,8 @@ impl Flow {
         }
     }
 
-    /// Waits for the verdict on a message, behind what its sender said there before; none: it is
-    /// not reviewed.
+    /// Waits for the verdict on a message, after those on its sender's earlier messages there;
+    /// `None`: the message is not reviewed.
     pub(crate) async fn review(
         &mut self,
         by: &Asker,
@@ -263,8 +266,8 @@ impl Flow {
         }
     }
 
-    /// Asks a shard, which may be this one, and waits for its reply; none: that takes too long, and
-    /// may be done all the same.
+    /// Asks a shard, which may be this one, and waits for its reply; `None`: the reply took too
+    /// long, and the request may be carried out all the same.
     pub(crate) fn ask(
         &mut self,
         shard: ShardId,
@@ -281,7 +284,7 @@ impl Flow {
         self.peer_reply(key)
     }
 
-    /// Asks a shard likewise; a reply that takes too long is Busy.
+    /// Asks a shard, as [`Flow::ask`] does; a reply that takes too long is `Busy`.
     pub(crate) fn request(
         &mut self,
         shard: ShardId,
@@ -291,7 +294,7 @@ impl Flow {
         async { reply.await.unwrap_or(Err(ChatFault::Busy)) }
     }
 
-    /// Has the home of a conversation store something, likewise.
+    /// Asks the home of a conversation to store something; a reply that takes too long is `Busy`.
     pub(crate) fn store(
         &mut self,
         conversation: TimelineId,
@@ -312,7 +315,7 @@ impl Flow {
     }
 }
 
-/// The message that is stored, by a reply.
+/// The stored message of a reply.
 pub(crate) fn stored(reply: Result<PeerReply, ChatFault>) -> Result<StoredMessage, ChatFault> {
     match reply {
         Ok(PeerReply::Stored(stored)) => Ok(stored),
@@ -327,7 +330,7 @@ fn unexpected<T>(what: &str) -> Result<T, ChatFault> {
 }
 
 impl Chat {
-    /// A flow of some shard asks for something that is at home here.
+    /// Takes the request of a flow on some shard, for state that is at home here.
     pub(crate) fn requested(
         &mut self,
         now: Now,
@@ -383,7 +386,7 @@ impl Chat {
         fx.peer_messages.push((shard, ChatWord::Reply { number, result }));
     }
 
-    /// The same, where it has asked for a message to be stored.
+    /// Replies to a flow that has asked for a message to be stored.
     pub(crate) fn tell_stored(
         &mut self,
         to: ReplyTo,
@@ -393,12 +396,12 @@ impl Chat {
         self.reply(to, result.map(PeerReply::Stored), fx);
     }
 
-    /// Another shard has replied to a flow of this one.
+    /// Hands the reply of another shard to the flow of this one that waits for it.
     pub(crate) fn replied(&mut self, number: u64, result: Result<PeerReply, ChatFault>) {
         self.flows.reply(WaitKey::of_number(number), Reply::Peer(result));
     }
 
-    /// Begins a flow. False: there are too many.
+    /// Begins a flow. False: too many flows are under way.
     pub(crate) fn begin<F>(&mut self, flow: impl FnOnce(Flow) -> F) -> bool
     where
         F: Future<Output = ()> + Send + 'static,
@@ -416,7 +419,8 @@ impl Chat {
         );
     }
 
-    /// A flow waits for something else, or is over: doors that it was let in by are open to others.
+    /// Opens the doors that admitted a flow to others: the flow waits for something else, or is
+    /// over.
     pub(super) fn leave_doors(&mut self, now: Now, fx: &mut Effects) {
         while let Some(door) = self.doors.pop() {
             match door {

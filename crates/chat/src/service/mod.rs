@@ -1,6 +1,7 @@
-//! Chat as a service of its shard: what comes in, and then the flows that it has made ready.
+//! Chat as a service of its shard: each call takes an input, and then runs the flows that the input
+//! made ready.
 //!
-//! Invariant: when a call returns no flow is ready, so what a call says in [`Effects`] is whole.
+//! Invariant: when a call returns no flow is ready, so the call's [`Effects`] are complete.
 
 mod dispatch;
 pub(crate) mod flow;
@@ -53,13 +54,13 @@ impl FlowState for ShardState {
 }
 
 impl ChatService {
-    /// A service with nobody in it.
+    /// A service without sessions.
     pub fn new(settings: Settings) -> ChatService {
         let (chat, fx, now) = (Chat::new(settings), Effects::default(), Now::default());
         ChatService(Some(Box::new(ShardState { chat, fx, now })))
     }
 
-    /// Queues what is stored from now on for the archive, too.
+    /// Queues messages that are stored from now on for the archive, too.
     pub fn keep_for_archive(&mut self) {
         self.chat_mut().keep_for_archive();
     }
@@ -72,13 +73,13 @@ impl ChatService {
         &mut self.0.as_mut().expect("it is lent only during a call").chat
     }
 
-    /// Does something with the chat of this shard, and then resumes the flows that it made ready.
+    /// Runs an action on the chat of this shard, and then resumes the flows that it made ready.
     fn act(&mut self, now: Now, fx: &mut Effects, act: impl FnOnce(&mut Chat, &mut Effects)) {
         act(self.chat_mut(), fx);
         self.run_flows(now, fx);
     }
 
-    /// Resumes the flows that are ready. False: none was.
+    /// Resumes the flows that are ready. False: no flow was.
     fn run_flows(&mut self, now: Now, fx: &mut Effects) -> bool {
         if !self.chat().flows.is_ready() {
             return false;

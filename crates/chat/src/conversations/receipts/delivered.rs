@@ -1,10 +1,10 @@
-//! What was delivered: senders are told, once a second at most, while somebody is there to hear it.
+//! Delivered messages: senders get notices, once a second at most, while they have devices online.
 //!
-//! An account whose devices are here remembers of the last messages of others at which places of
-//! its inbox they stand. When a device has acknowledged a place, the newest of each conversation up
-//! to there is told to its sender's home, which tells the sender's devices that are here. Nothing
-//! is repeated: who missed it asks ([`readers`](super::readers)). Invariant: what is remembered of
-//! an account is bounded, and goes with its last session.
+//! An account with devices online remembers the places in its inbox of the last messages of others.
+//! When a device has acknowledged a place, the home of each sender gets the newest message of its
+//! conversation up to there, and notifies the sender's devices that are online. Notices are not
+//! repeated: a device that missed one asks ([`readers`](super::readers)). Invariant: the memory for
+//! an account is bounded, and is freed with its last session.
 
 use crate::label::Pointer;
 use crate::people::Task;
@@ -20,7 +20,7 @@ use model::ports::log::Write;
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
-/// A message of somebody else that no device of an account has acknowledged.
+/// A message of another account that no device of this account has acknowledged.
 pub(crate) struct Undelivered {
     /// Its place in the inbox.
     place: Seq,
@@ -29,20 +29,21 @@ pub(crate) struct Undelivered {
     from: AccountAddress,
 }
 
-/// Those of one account, in the order of their places, and how far its devices have come.
+/// The undelivered messages of one account, in the order of their places, and how far its devices
+/// are.
 #[derive(Default)]
 pub(crate) struct Reach {
     waiting: ThinQueue<Undelivered>,
-    /// Some device has all up to here, as it was stored.
+    /// The place up to which some device has the inbox, as it was stored.
     upto: Seq,
 }
 
-/// Some device of an account has what another one said.
+/// The notice that some device of an account has a message of another one.
 #[derive(Debug)]
 pub struct DeliveredTold {
-    /// Who said it.
+    /// The sender of the message.
     to: AccountAddress,
-    /// Who has it, by address and inbox.
+    /// The receiver of the message, by address and inbox.
     by: AccountAddress,
     inbox: TimelineId,
     conversation: TimelineId,
@@ -57,8 +58,7 @@ impl DeliveredTold {
 }
 
 impl Reach {
-    /// A message stands at a place; of those that are remembered the oldest is forgotten with one
-    /// more than `most`.
+    /// Remembers a message at a place; beyond `most` messages, the oldest is forgotten.
     fn waits(&mut self, one: Undelivered, most: usize) {
         if one.place <= self.upto {
             return;
@@ -68,8 +68,8 @@ impl Reach {
         }
     }
 
-    /// A device has all up to a place: the newest of each conversation up to there. `None`: some
-    /// device had that before.
+    /// Records that a device has all up to a place; returns the newest message of each conversation
+    /// up to there. `None`: some device had that before.
     fn reaches(&mut self, upto: Seq) -> Option<Vec<Undelivered>> {
         if upto <= self.upto {
             return None;
@@ -85,14 +85,14 @@ impl Reach {
         Some(newest)
     }
 
-    /// How far some device has come.
+    /// The place up to which some device has the inbox.
     pub(crate) fn upto(&self) -> Seq {
         self.upto
     }
 }
 
 impl Chat {
-    /// A message has its place in the inbox of an account whose devices are here.
+    /// Remembers a message that was stored in the inbox of an account with devices online.
     pub(crate) fn is_to_reach(
         &mut self,
         (inbox, place): (TimelineId, Seq),
@@ -109,7 +109,7 @@ impl Chat {
         online.reach.waits(Undelivered { place, conversation, seq, from }, most);
     }
 
-    /// A device of an account has all of its inbox up to a place, which is stored.
+    /// Records that a device of an account has its inbox up to a place, which is stored.
     pub(crate) fn reaches(&mut self, inbox: TimelineId, upto: Seq, fx: &mut Effects) {
         let Some(online) = self.sessions.online.get_mut(&inbox) else { return };
         let Some(newest) = online.reach.reaches(upto) else { return };
@@ -126,7 +126,7 @@ impl Chat {
         self.log.write(Write::Acknowledge { timeline: inbox, reader, upto }, fx);
     }
 
-    /// Tells the homes of senders.
+    /// Sends notices to the homes of senders.
     pub(super) fn tell_delivered(&mut self, now: Now, fx: &mut Effects) {
         for told in std::mem::take(&mut self.receipts.untold) {
             fx.counters.count(ChatCounter::DeliveriesTold);
@@ -139,9 +139,9 @@ impl Chat {
         }
     }
 
-    /// Somebody has what an account of this shard said: its devices that are here are told.
+    /// Notifies the devices that an account of this shard has online: its message was delivered.
     pub(crate) fn was_delivered(&mut self, now: Now, told: DeliveredTold, fx: &mut Effects) {
-        // An account that is here was asked for when it came.
+        // The number of an account with devices online was looked up at their login.
         let home = self.settings.home;
         let Some(id) = self.accounts.number_of(&told.to) else { return };
         let inbox = told.to.inbox(home, id);
@@ -155,8 +155,8 @@ impl Chat {
         self.for_person(now, (inbox, &address), Task::Delivered(Box::new(told)), fx);
     }
 
-    /// What the account has of who has it is known: of whom one has blocked the other it does not
-    /// hear.
+    /// Delivers the notice when the sender's contacts are in memory, unless one of the two accounts
+    /// has blocked the other.
     pub(crate) fn delivery_goes(
         &mut self,
         inbox: TimelineId,

@@ -1,9 +1,9 @@
-//! Read cursors one after the other: what is read of one conversation is told once a second.
+//! Paces of read cursors: a reader's cursor of one conversation is stored once a second.
 //!
-//! The first wish is done at once. Those that come within a second of it wait, and are done
-//! together, as the furthest of them: one of them asks for it, and the others have its answer.
-//! Invariant: of a reader and a conversation one cursor a second is stored, and each wish is
-//! answered.
+//! The first request is carried out at once. Requests within a second of it wait, and are carried
+//! out together with the furthest of their cursors: one of them is stored, and the others get its
+//! answer. Invariant: one cursor a second is stored for a reader and a conversation, and each
+//! request is answered.
 
 use crate::conversations::changes::{Task, Wish};
 use crate::sessions::Requester;
@@ -17,36 +17,36 @@ use std::time::Duration;
 /// A reader, by its inbox, and a conversation.
 type Of = (TimelineId, TimelineId);
 
-/// Conversations that were told of a moment ago.
+/// Conversations whose cursors were stored a moment ago.
 #[derive(Default)]
 pub(crate) struct Paces {
     by: HashMap<Of, Waiting>,
-    /// When the next may be told of each, in order.
+    /// When the next cursor of each may be stored, in order.
     due: VecDeque<(Instant, Of)>,
-    /// Who has the answer of one that was handed on.
+    /// Requesters that get the answer to another request.
     following: HashMap<Requester, Vec<Requester>>,
-    /// Wishes that wait, for their time or for another's answer.
+    /// The number of requests that wait, for their time or for the answer to another.
     waiting: usize,
 }
 
-/// What waits of one of them.
+/// The waiting requests of a reader for a conversation.
 #[derive(Default)]
 struct Waiting {
     upto: Seq,
     tasks: Vec<Task>,
 }
 
-/// When a cursor moves.
+/// When a cursor is stored.
 pub(crate) enum Pace {
     Now,
-    /// With others, later.
+    /// Later, together with others.
     Later,
-    /// There are too many.
+    /// Never: too many wait.
     Full,
 }
 
 impl Paces {
-    /// Somebody wants to have read further: from now on others wait, until `due`.
+    /// Takes a request to move a cursor: further ones wait, until `due`.
     fn takes(&mut self, of: Of, most: usize, due: Instant) -> Pace {
         let is_full = self.by.len() + self.waiting >= most;
         match self.by.contains_key(&of) {
@@ -60,7 +60,7 @@ impl Paces {
         }
     }
 
-    /// It waits.
+    /// Adds a request that waits.
     pub(crate) fn put(&mut self, of: Of, (upto, task): (Seq, Task)) {
         let waiting = self.by.entry(of).or_default();
         waiting.upto = waiting.upto.max(upto);
@@ -68,7 +68,8 @@ impl Paces {
         self.waiting += 1;
     }
 
-    /// What is to be done now, with the inbox that it is of, and for how many.
+    /// Requests to be carried out now, each with its inbox and the number of requests that it
+    /// answers.
     fn over(&mut self, now: Now) -> Vec<(TimelineId, Task, u64)> {
         let mut over = Vec::new();
         while let Some((_, of)) = self.due.pop_front_if(|(due, _)| *due <= now.mono) {
@@ -85,11 +86,11 @@ impl Paces {
         over
     }
 
-    /// Who has the answer of this one, too.
+    /// The requesters that get the answer to this request, too.
     pub(crate) fn follow(&mut self, first: Requester) -> Vec<Requester> {
         let mut all = self.following.remove(&first).unwrap_or_default();
         self.waiting -= all.len();
-        // One that was handed on itself a second before has others behind it.
+        // A request that waits for this answer may have others that wait for its own.
         for at in 0..all.len() {
             let behind = self.follow(all[at]);
             all.extend(behind);
@@ -103,7 +104,7 @@ impl Paces {
 }
 
 impl Chat {
-    /// Whether an account's cursor moves now.
+    /// Whether an account's cursor is stored now.
     pub(crate) fn pace(&mut self, now: Now, of: Of) -> Pace {
         let chat = &self.settings.limits.chat;
         let (ms, most) = (chat.read_told_ms, chat.reads_paced_max as usize);
@@ -113,7 +114,7 @@ impl Chat {
         self.receipts.paces.takes(of, most, now.after(Duration::from_millis(ms.into())))
     }
 
-    /// Does what waited; when to come back.
+    /// Carries out requests that have waited; returns when to continue.
     pub(super) fn turn_paces(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         for (inbox, task, count) in self.receipts.paces.over(now) {
             fx.counters.count_by(ChatCounter::ReadsPaced, count);

@@ -1,12 +1,12 @@
-//! How far accounts of this shard are with a conversation, for whoever asks of another.
+//! Positions of this shard's accounts in a conversation, for other accounts that ask.
 //!
 //! ```text
 //! Positions ─► what each knows (read once) ─► its cursor ─► told
 //!                    of delivery: ─► how far any device has acknowledged ─► the entries before it
 //! ```
-//! What is delivered is no row: some device has the inbox up to a place, and so the conversation up
-//! to the last entry of it before that. Invariant: a question is answered once, or its asker gives
-//! up; what an account does not share is 0.
+//! No row has delivered positions: some device has the inbox up to a place, and so the conversation
+//! up to its last entry before that place. Invariant: a question is answered once, or its asker
+//! gives up; a position that an account does not share is 0.
 
 use crate::accounts::fault_of;
 use crate::conversations::changes::{Subject, Task, Wish};
@@ -18,32 +18,32 @@ use model::chat::ChatFault;
 use model::ports::log::{Call, Done, Pull, Read};
 use model::timeline::{Seq, TimelineId};
 
-/// Entries that are looked through for the last one of a conversation.
+/// Maximum of entries that are searched for the last one of a conversation.
 const ENTRIES_MAX: usize = 256;
 
-/// Bytes of bodies that are read with them.
+/// Maximum bytes of bodies that are read with these entries.
 const BYTES_MAX: usize = 64 * 1024;
 
-/// How far an account is with a conversation.
+/// The position of an account in a conversation.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReaderPosition {
     pub(crate) read: Seq,
     pub(crate) delivered: Seq,
 }
 
-/// How far are these?
+/// A question for the positions of accounts.
 #[derive(Debug)]
 pub struct PositionsAsked {
     pub(crate) conversation: TimelineId,
     pub(crate) inboxes: Box<[TimelineId]>,
-    /// Whether it is wanted what is delivered; then there is one inbox.
+    /// Whether the delivered position is wanted; `inboxes` is one inbox then.
     pub(crate) of_delivery: bool,
 }
 
-/// How far accounts are, by their inboxes.
+/// Positions of accounts, by their inboxes.
 pub(crate) type Positions = Vec<(TimelineId, ReaderPosition)>;
 
-/// A shard wants to know how far accounts of this one are.
+/// Replies to a shard with the positions of accounts of this one.
 pub(crate) async fn tell(mut flow: Flow, to: ReplyTo, asked: Box<PositionsAsked>) {
     let found = positions(&mut flow, &asked).await;
     let (chat, _, fx) = flow.state();
@@ -52,7 +52,7 @@ pub(crate) async fn tell(mut flow: Flow, to: ReplyTo, asked: Box<PositionsAsked>
 
 async fn positions(flow: &mut Flow, asked: &PositionsAsked) -> Result<Positions, ChatFault> {
     let (chat, now, fx) = flow.state();
-    // What all of them know is read at once.
+    // The states of all accounts are read at the same time.
     for &inbox in &asked.inboxes {
         let (wait, wish, what) = (Requester::NOBODY, Wish::Sum, Subject::All);
         chat.for_account(now, inbox, Task { wait, wish, what }, fx);
@@ -73,8 +73,8 @@ async fn positions(flow: &mut Flow, asked: &PositionsAsked) -> Result<Positions,
     Ok(found)
 }
 
-/// Up to which place of a conversation some device of an account has it, of which it knows the
-/// last, and the place of that in its inbox.
+/// The place up to which some device of an account has a conversation. The account's state has the
+/// conversation up to `last_seq`, which is at `place` in the inbox.
 async fn delivered(
     flow: &mut Flow,
     (timeline, conversation): (TimelineId, TimelineId),

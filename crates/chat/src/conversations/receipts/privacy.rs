@@ -1,10 +1,10 @@
-//! Privacy: accounts that do not let others know what they have read, and who adds an account to
-//! groups.
+//! Privacy: accounts that hide their read positions from others, and whom an account allows to add
+//! it to groups.
 //!
-//! An account that has said so has a row at its home, and is known there from the start on; all
-//! others share, and are added by whom the server's setting says.
-//! Invariant: what was answered holds from then on, over restarts too; a cursor that is stored
-//! behind it is told accordingly.
+//! An account with a privacy setting has a row at its home, which is in memory there from the
+//! start; all others share, and the server's setting says who may add them. Invariant: a setting
+//! that was answered holds from then on, over restarts too; a cursor that is stored later is sent
+//! to others accordingly.
 
 use crate::accounts::fault_of;
 use crate::service::flow::Flow;
@@ -21,14 +21,14 @@ use std::collections::{HashMap, HashSet};
 /// The value of a row that says that its account keeps what it reads private.
 const PRIVATE: u8 = 1;
 
-/// Accounts of this shard that have said how private they are, by their inboxes.
+/// The privacy settings of this shard's accounts, by their inboxes.
 #[derive(Default)]
 pub(crate) struct Privacy {
     private: HashSet<TimelineId>,
     adding: HashMap<TimelineId, Adding>,
 }
 
-/// The key that names its rows among those of an account.
+/// The names of the rows, in the keys of an account.
 const READS: &[u8] = b"reads";
 const ADDING: &[u8] = b"adding";
 
@@ -38,13 +38,13 @@ pub(crate) fn keys_of(inbox: TimelineId) -> [Box<[u8]>; 2] {
 }
 
 impl Privacy {
-    /// Nothing is left of an account.
+    /// Forgets the settings of an erased account.
     pub(crate) fn is_erased(&mut self, inbox: TimelineId) {
         self.private.remove(&inbox);
         self.adding.remove(&inbox);
     }
 
-    /// The log had this when the shard started.
+    /// Restores a row of the log.
     pub(crate) fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
         match RowHome::parts_of(key) {
             Some((inbox, READS)) if value == [PRIVATE] => {
@@ -61,7 +61,7 @@ impl Privacy {
     }
 }
 
-/// An account sets its privacy, and is told what that is then.
+/// Sets an account's privacy, and answers with all of its settings.
 async fn set(mut flow: Flow, wait: Requester, inbox: TimelineId, wish: PrivacyWish) {
     let stored = store(&mut flow, inbox, wish).await;
     let (chat, _, fx) = flow.state();
@@ -69,8 +69,8 @@ async fn set(mut flow: Flow, wait: Requester, inbox: TimelineId, wish: PrivacyWi
     chat.tell_privacy(wait, told, fx);
 }
 
-/// Stores what is wished. Each setting holds as soon as it is stored, so that memory has what the
-/// log has, whatever another device wishes meanwhile.
+/// Stores the settings of a wish. Each holds as soon as it is stored, so memory has what the log
+/// has, whatever another device sets meanwhile.
 async fn store(flow: &mut Flow, inbox: TimelineId, wish: PrivacyWish) -> Result<(), ChatFault> {
     let ([reads, adding], table) = (keys_of(inbox), Table::ChatApart);
     if let Some(shares) = wish.shares_reads {
@@ -99,13 +99,13 @@ impl Chat {
         !self.receipts.privacy.private.contains(&inbox)
     }
 
-    /// Whether a device of an account is told of what happened: of what others have read only if
-    /// the account shares what it has.
+    /// Whether an account's devices get an event: read positions of others only if the account
+    /// shares its own.
     pub(crate) fn is_told_of(&self, inbox: TimelineId, event: &InboxEvent) -> bool {
         !matches!(event.what, InboxChange::PeerRead(_)) || self.shares_reads(inbox)
     }
 
-    /// Who adds an account to groups without asking it.
+    /// Whom an account allows to add it to groups without asking it.
     pub(crate) fn adding_of(&self, inbox: TimelineId) -> Adding {
         let said = self.receipts.privacy.adding.get(&inbox).copied();
         said.unwrap_or(self.settings.adding)

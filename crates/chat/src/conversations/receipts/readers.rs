@@ -1,12 +1,12 @@
-//! Who has read what: a device asks, and the answer is put together from what each reader's home
+//! Readers of a message: a device asks, and the answer is composed of what each reader's home
 //! knows.
 //!
 //! ```text
 //! of two:     the other's account ─┐
 //! of a group: its home, members   ─┴► positions, a question a shard ─► counted, a page of them
 //! ```
-//! Invariant: each question is answered once; who is no member of a group, or asks of one that is
-//! too large, hears of nobody.
+//! Invariant: each question is answered once; an account that is no member of a group, or asks
+//! about one that is too large, gets nothing of others.
 
 use crate::accounts::FOUND_BYTES;
 use crate::conversations::receipts::positions::{PositionsAsked, ReaderPosition};
@@ -24,20 +24,20 @@ use model::id::{ConnRef, SessionRef};
 use model::timeline::TimelineId;
 use std::collections::HashMap;
 
-/// Who has to be asked about a group, as its home hears of it.
+/// A question for the other members of a group, for its home.
 #[derive(Debug)]
 pub struct ReadersSought {
     pub(crate) group: AccountAddress,
-    /// The inbox of whoever asks.
+    /// The inbox of the asker.
     pub(crate) reader: TimelineId,
-    /// An operator asks.
+    /// The asker is an operator.
     pub(crate) is_operator: bool,
 }
 
 /// Others, with their inboxes.
 pub(crate) type Others = Vec<(AccountAddress, TimelineId)>;
 
-/// A device wants to know who has read what.
+/// Answers a device's question for the readers of a message.
 async fn ask(
     mut flow: Flow,
     (wait, asker): (Requester, Asker),
@@ -79,12 +79,13 @@ async fn page_of(
         found.extend(some);
     }
     let (chat, _, _) = flow.state();
-    // Whoever asks of a group shares; of two it hears what is delivered in any case.
+    // An asker about a group shares; of two accounts the asker gets the delivered position in any
+    // case.
     let shares = chat.is_errand(wait.conn) || chat.shares_reads(asker.inbox);
     Ok(page(with, range, (others, found), shares))
 }
 
-/// The others of a group, as its home says.
+/// The other members of a group, from its home.
 async fn others_in(
     flow: &mut Flow,
     asker: &Asker,
@@ -99,7 +100,7 @@ async fn others_in(
     }
 }
 
-/// Some shard wants to know who is in a group that is at home here.
+/// Replies to a shard with the other members of a group that is at home here.
 pub(crate) async fn tell_others(mut flow: Flow, to: ReplyTo, sought: Box<ReadersSought>) {
     let others = others_here(&mut flow, &sought).await;
     let (chat, _, fx) = flow.state();
@@ -115,7 +116,7 @@ async fn others_here(flow: &mut Flow, sought: &ReadersSought) -> Result<Others, 
 }
 
 impl Chat {
-    /// A device wants to know who has read what.
+    /// Takes a device's question for the readers of a message.
     pub(crate) fn readers(
         &mut self,
         from: ConnRef,
@@ -160,7 +161,7 @@ impl Chat {
     }
 }
 
-/// The answer, of these others and how far they are.
+/// The page with these other accounts and their positions.
 fn page(
     with: AccountAddress,
     range: ReadersRange,
@@ -197,7 +198,7 @@ impl GroupState {
         if self.len() > most {
             return Err(ChatFault::ReadersUntold);
         }
-        // How far members of other servers are nobody tells us.
+        // Positions of members on other servers are not known.
         let all = self.with_inboxes();
         Ok(all.filter(|(_, inbox)| *inbox != sought.reader).collect())
     }
