@@ -1,5 +1,4 @@
-//! What stands in an inbox: references to messages, and what else happened to the account's
-//! conversations.
+//! Entries of an inbox: references to messages, and other changes of the account's conversations.
 //!
 //! ```text
 //! label              body
@@ -17,28 +16,28 @@ use model::chat::{
 };
 use model::timeline::{Message, Seq, TimelineId};
 
-/// What stands at a place of an inbox.
+/// An entry of an inbox.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
-    /// A message, and whom its conversation is with.
+    /// A message, and the address of the other party of its conversation.
     Message(Pointer, AccountAddress),
-    /// Something else, in this conversation.
+    /// Another change, in this conversation.
     Event(TimelineId, InboxEvent),
 }
 
 /// Label and body of an entry.
 pub(crate) type Encoded = (Box<[u8]>, Box<[u8]>);
 
-/// How a setting stands in its label: what it is, and whether it is on.
+/// Values of a setting in its label; the lowest bit says whether it is on.
 const PIN: u8 = 0;
 const MUTE: u8 = 2;
 const HIDE: u8 = 4;
 const DRAFT: u8 = 6;
-/// A mute of everything, which builds before read as a draft without text.
+/// A mute of everything, which older builds read as a draft without text.
 const MUTE_EVERYTHING: u8 = 7;
 
 impl Entry {
-    /// The conversation that it is about.
+    /// The conversation that the entry is about.
     pub(crate) fn conversation(&self) -> TimelineId {
         match self {
             Entry::Message(pointer, _) => pointer.conversation,
@@ -46,7 +45,7 @@ impl Entry {
         }
     }
 
-    /// The entry of a message in inboxes of accounts to which it is this.
+    /// The entry of a message in the inboxes of accounts that have this relation to it.
     pub(crate) fn of_message(
         conversation: TimelineId,
         relation: Relation,
@@ -57,7 +56,7 @@ impl Entry {
             seq: message.seq,
             relation,
             quiet: message.content.is_amendment() || FanOut::of(&message.content).is_some(),
-            // What was called back before it came here is nothing to be read.
+            // A message that was recalled before it was distributed does not count as unread.
             counts: message.content.counts && message.content.kind != Content::RECALLED,
             recalls: Recall::of(&message.content).map(|recall| recall.seq),
             bytes: message.weight() as u32,
@@ -66,7 +65,7 @@ impl Entry {
         Entry::Message(pointer, with.clone())
     }
 
-    /// Where its message stands, if it is one.
+    /// The position and properties of the message, if the entry is a message.
     pub(crate) fn pointer(&self) -> Option<Pointer> {
         match self {
             Entry::Message(pointer, _) => Some(*pointer),
@@ -74,7 +73,7 @@ impl Entry {
         }
     }
 
-    /// What it, or its message, costs in memory, bytes, roughly.
+    /// Approximate memory of the entry, or of its message, bytes.
     pub(crate) fn weight(&self) -> usize {
         match self {
             Entry::Message(pointer, _) => pointer.bytes as usize,
@@ -88,7 +87,7 @@ impl Entry {
         }
     }
 
-    /// Label and body. Where an account's own cursor stands is encoded by [`own_read`].
+    /// Label and body of the entry. An account's own read position is encoded by [`own_read`].
     pub(crate) fn encode(&self) -> Encoded {
         match self {
             Entry::Message(pointer, with) => {
@@ -139,20 +138,20 @@ impl Entry {
     }
 }
 
-/// Label and body by which it stands that `by` has read what it has with somebody: in its inbox,
-/// and in the outbox.
+/// Label and body of an own read position (`by` has read its conversation with `with`), as it is
+/// stored in the reader's inbox and in the outbox.
 pub(crate) fn own_read(route: Route, by: &AccountAddress, with: &AccountAddress) -> Encoded {
     let body = [&text(by)[..], with.as_str().as_bytes()].concat();
     (route.encode(), body.into())
 }
 
-/// Who has read what, as the body of such an entry says: the reader, and with whom.
+/// The reader, and the other party of the conversation, from the body of a read position.
 pub(crate) fn read_by(body: &[u8]) -> Option<(AccountAddress, AccountAddress)> {
     let (by, with) = first(body)?;
     Some((by, address(with)?))
 }
 
-/// What the one who is told of it has of that.
+/// The event by which the other party of a conversation learns that `by` has read it up to `upto`.
 pub(crate) fn peer_read(by: AccountAddress, upto: Seq) -> InboxEvent {
     InboxEvent { with: by, what: InboxChange::PeerRead(upto) }
 }

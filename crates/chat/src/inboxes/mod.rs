@@ -1,10 +1,10 @@
-//! What arrives for inboxes of this shard takes its place there, and is delivered.
+//! Parcels that arrive for inboxes of this shard are appended to them and delivered to devices.
 //!
-//! Each shard's parcels are taken by their numbers, without a gap: what comes out of order, because
-//! something before it was lost or refused, is passed over and will come again. What the log has
-//! already when it refuses one it refuses, too ([`LogCalls::heard`]). Invariants: up to `done`
-//! everything of a shard is in its inbox; a parcel is handed to the log once, unless that has
-//! refused it; nothing is put into an inbox before what came before it.
+//! Each shard's parcels are accepted by number, without a gap: a parcel that is out of order,
+//! because one before it was lost or refused, is ignored, and its sender repeats it. When the log
+//! refuses a parcel, it also refuses those that it already has behind it ([`LogCalls::heard`]).
+//! Invariants: all parcels of a shard up to `done` are in their inboxes; a parcel is handed to the
+//! log once, unless the log has refused it; nothing is put into an inbox before its predecessors.
 //!
 //! [`LogCalls::heard`]: crate::log::LogCalls::heard
 
@@ -32,31 +32,32 @@ pub(crate) struct Placing {
     inboxes: Arc<[TimelineId]>,
     entry: Entry,
     cargo: Cargo,
-    /// Those of them, in their order, whose accounts owe it to devices that are away.
+    /// The inboxes among `inboxes`, in the same order, whose accounts owe the message as a push to
+    /// offline devices.
     owed: Vec<TimelineId>,
 }
 
-/// How far the parcels of one shard have come.
+/// Progress of the parcels of one shard.
 #[derive(Clone, Default)]
 struct Arrivals {
-    /// The last that was taken.
+    /// Number of the last parcel that was accepted.
     taken: u64,
-    /// Everything up to here is in its inbox.
+    /// All parcels up to this number are in their inboxes.
     done: u64,
-    /// What became of those behind `done`.
+    /// States of the parcels behind `done`, in order.
     handed: VecDeque<Handed>,
-    /// The shard is to be told so.
+    /// A receipt for `done` is to be sent to the shard.
     untold: bool,
-    /// It is to be told that one was refused.
+    /// A notice that a parcel was refused is to be sent to the shard.
     refused: bool,
 }
 
-/// What became of a parcel.
+/// State of a parcel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Handed {
-    /// It has not come, or was refused.
+    /// Not received, or refused by the log.
     Not,
-    /// The log has not answered.
+    /// Handed to the log, which has not answered.
     Over,
     Placed,
 }
@@ -67,7 +68,7 @@ impl Arrivals {
         self.handed.get_mut(usize::try_from(at).ok()?)
     }
 
-    /// The next parcel is taken. True: it is to be handed to the log.
+    /// Accepts the next parcel. True: the parcel is to be handed to the log.
     fn takes(&mut self, number: u64) -> bool {
         self.taken = number;
         if let Some(handed) = self.at_mut(number) {
@@ -92,7 +93,7 @@ impl Arrivals {
         self.taken = self.taken.max(self.done);
     }
 
-    /// The log has refused it: it comes again, and so does what was taken behind it.
+    /// The log has refused a parcel: its sender repeats this parcel and those accepted behind it.
     fn refused(&mut self, number: u64) {
         if let Some(handed) = self.at_mut(number) {
             *handed = Handed::Not;
@@ -102,7 +103,7 @@ impl Arrivals {
     }
 }
 
-/// What has arrived from each shard.
+/// Progress of the parcels of each shard, by shard number.
 pub(crate) struct Inboxes(Vec<Arrivals>);
 
 impl Inboxes {
@@ -110,19 +111,19 @@ impl Inboxes {
         Inboxes(vec![Arrivals::default(); usize::from(shards.max(1))])
     }
 
-    /// Whether everything before a parcel is in its inbox.
+    /// Whether all parcels before this one are in their inboxes.
     pub(crate) fn is_next(&self, from: ShardId, number: u64) -> bool {
         self.0.get(usize::from(from.0)).is_some_and(|arrivals| arrivals.done + 1 == number)
     }
 
-    /// Whether a shard is still to be told what has arrived.
+    /// Whether a receipt, or a notice of a refusal, is still to be sent to some shard.
     pub(crate) fn is_untold(&self) -> bool {
         self.0.iter().any(|arrivals| arrivals.untold || arrivals.refused)
     }
 }
 
 impl Chat {
-    /// A parcel has arrived for an inbox of this shard.
+    /// Accepts a parcel for inboxes of this shard.
     pub(crate) fn place(&mut self, now: Now, from: ShardId, parcel: Parcel, fx: &mut Effects) {
         let may_place = self.log.may_place();
         let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
@@ -162,7 +163,7 @@ impl Chat {
                 None => self.parcel_done((from, number), true),
             };
         }
-        // By the time of its place an inbox is gone through after a start (`outbox/left.rs`).
+        // After a start an inbox is searched by the times of its entries (`outbox/left.rs`).
         let at_s = now.unix_s().max((time_of(cargo.id()) / 1_000) as u32);
         let entry = match &cargo {
             Cargo::Message(message) => Entry::of_message(conversation, relation, message),
@@ -182,8 +183,8 @@ impl Chat {
         self.log.ask(PendingCall::Placed(placing), Call::Write(Write::Append(append)), fx);
     }
 
-    /// What a parcel was for that is put into no inbox is done, or cannot be now. The turn's end
-    /// confirms it.
+    /// Records that a parcel that goes into no inbox has been carried out, or cannot be now. The
+    /// end of the turn confirms it.
     pub(crate) fn parcel_done(&mut self, (from, number): (ShardId, u64), is_done: bool) {
         let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
         match is_done {
@@ -192,7 +193,7 @@ impl Chat {
         }
     }
 
-    /// The log has put a parcel into its inbox, or not.
+    /// Handles the log's answer to the append of a parcel to its inboxes.
     pub(crate) fn placed_here(
         &mut self,
         now: Now,
@@ -222,7 +223,7 @@ impl Chat {
         self.confirm_here(now, from, fx);
     }
 
-    /// This shard's own parcels are confirmed at once.
+    /// Confirms parcels of this shard itself at once.
     fn confirm_here(&mut self, now: Now, from: ShardId, fx: &mut Effects) {
         if from == self.settings.shard {
             let upto = self.inboxes.0[usize::from(from.0)].done;
@@ -230,7 +231,7 @@ impl Chat {
         }
     }
 
-    /// Tells the shards what has arrived.
+    /// Sends each shard its receipts and notices of refusals.
     pub(crate) fn turn_inboxes(&mut self, now: Now, fx: &mut Effects) {
         for at in 0..self.inboxes.0.len() {
             let arrivals = &mut self.inboxes.0[at];

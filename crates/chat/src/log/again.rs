@@ -1,12 +1,12 @@
-//! Writes that nobody waits for and that the log refused: they are asked for again after a pause.
+//! Repeats writes that the log refused and whose result no flow waits for, after a pause.
 //!
 //! ```text
 //! refused ─► waits ─► asked for again, when all that was asked for before is answered
 //!              │ a later write of the same is stored: it is over
 //!              └ a later one is refused, too: that waits in its place
 //! ```
-//! Of each row one write waits, the last. It does not know what rows mean. Invariant: what is asked
-//! for again changes nothing that was written later.
+//! Of the writes of one row only the last waits. This module does not know the meaning of rows.
+//! Invariant: a repeated write never undoes a later one.
 
 use base::time::{Instant, Now};
 use model::ports::calls::{RETRIES_MAX, RETRY_PAUSE};
@@ -14,12 +14,12 @@ use model::ports::log::{Call, Table, Ticket, Write};
 use model::timeline::TimelineId;
 use std::collections::BTreeMap;
 
-/// What a write changes so that it matters which of two is the later one. The others commute: a
-/// place that left has left, and a cursor never goes back.
+/// The row or timeline that a write changes, where the order of two writes matters. Other writes
+/// commute: a removal is final, and a cursor never goes back.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Subject {
     Row(Table, Box<[u8]>),
-    /// All of a timeline.
+    /// A whole timeline.
     Timeline(TimelineId),
 }
 
@@ -42,18 +42,19 @@ impl Subject {
     }
 }
 
-/// A write that waits to be asked for again.
+/// A refused write that is to be repeated.
 struct Waiting {
     write: Write,
-    /// It waits until everything below this ticket is completed: among that may be a later one.
+    /// The write waits until all calls below this ticket are completed: one of them may be a later
+    /// write of the same subject.
     until: Ticket,
 }
 
-/// Those that wait, by the tickets under which they were refused.
+/// Refused writes, by the tickets under which they were refused.
 #[derive(Default)]
 pub(super) struct WriteRetries {
     waiting: BTreeMap<Ticket, Waiting>,
-    /// The one of each row.
+    /// Ticket of the waiting write of each subject.
     rows: BTreeMap<Subject, Ticket>,
     due: Instant,
 }
@@ -67,7 +68,7 @@ impl WriteRetries {
         self.waiting.is_empty()
     }
 
-    /// The log is asked for something later: what waits of the same waits for that.
+    /// Records a later call of this subject: waiting writes of the subject wait for its answer.
     pub(super) fn asked(&mut self, ticket: Ticket, subject: &Subject) {
         for of in self.of(subject) {
             if let Some(waiting) = self.waiting.get_mut(&of) {
@@ -76,7 +77,7 @@ impl WriteRetries {
         }
     }
 
-    /// The log has stored something: what waits of the same, and is older, is over.
+    /// Drops waiting writes of this subject that are older than one that the log has stored.
     pub(super) fn stored(&mut self, ticket: Ticket, subject: &Subject) {
         for of in self.of(subject) {
             if of < ticket {
@@ -85,8 +86,8 @@ impl WriteRetries {
         }
     }
 
-    /// The log refused a write; `next`: the ticket of what it is asked next. False: there is no
-    /// room, and it is given up.
+    /// Records that the log refused a write; `next` is the ticket of the next call. False: the
+    /// queue is full, and the write is given up.
     pub(super) fn refused(
         &mut self,
         now: Now,
@@ -96,7 +97,7 @@ impl WriteRetries {
         self.pause(now);
         if let Some(subject) = Subject::of_write(&write) {
             match self.rows.get(&subject) {
-                Some(other) if *other > ticket => return true, // a later one waits
+                Some(other) if *other > ticket => return true, // a later write of the row waits
                 Some(other) => _ = self.waiting.remove(other),
                 None if self.waiting.len() >= RETRIES_MAX => return false,
                 None => {}
@@ -109,17 +110,18 @@ impl WriteRetries {
         true
     }
 
-    /// Nothing is asked for again for a while.
+    /// Pauses all repetitions for `RETRY_PAUSE`.
     pub(super) fn pause(&mut self, now: Now) {
         self.due = now.after(RETRY_PAUSE);
     }
 
-    /// Whether it is time to ask again; else when.
+    /// Whether a repetition is due; `Err`: the time at which it is.
     pub(super) fn is_due(&self, now: Now) -> Result<(), Instant> {
         if now.mono < self.due { Err(self.due) } else { Ok(()) }
     }
 
-    /// The next, to be asked for. `below`: the tickets up to which all are completed.
+    /// The next write to repeat, if its predecessors are answered. All tickets below `below` are
+    /// completed.
     pub(super) fn take(&mut self, below: Ticket) -> Option<Write> {
         let (ticket, waiting) = self.waiting.first_key_value()?;
         let ticket = *ticket;
@@ -134,7 +136,7 @@ impl WriteRetries {
         Some(waiting.write)
     }
 
-    /// Tickets of what waits of the same.
+    /// Tickets of the waiting writes of a subject.
     fn of(&self, subject: &Subject) -> Vec<Ticket> {
         match subject {
             _ if self.waiting.is_empty() => Vec::new(),
@@ -147,7 +149,7 @@ impl WriteRetries {
     }
 }
 
-/// Whether a write is about what stands in a timeline.
+/// Whether a write changes entries of this timeline.
 fn is_of(write: &Write, of: TimelineId) -> bool {
     match write {
         Write::Remove { timeline, .. } | Write::Acknowledge { timeline, .. } => *timeline == of,

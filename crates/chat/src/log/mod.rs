@@ -1,8 +1,8 @@
-//! Calls to the log: what each was for, and what is asked again.
+//! Calls to the log: the purpose of each, and the repetition of refused writes.
 //!
-//! Every call bears a ticket, every ticket holds what is to happen when the call is completed. A
-//! write that nobody waits for and that was refused is asked for again after a pause, unless what
-//! it wrote has been written anew ([`again`]).
+//! Every call has a ticket, and every ticket the purpose that is served when the call is completed.
+//! A refused write whose result no flow waits for is repeated after a pause, unless its row has
+//! been written anew ([`again`]).
 
 mod again;
 
@@ -23,93 +23,93 @@ use model::ports::log::{
 use model::timeline::{Seq, TimelineId};
 use std::collections::BTreeMap;
 
-/// Calls that may wait for the log; beyond, what needs it is answered as busy.
+/// Calls that may be open at the log; requests beyond are answered as busy.
 const CALLS_MAX: usize = 262_144;
 
-/// What a call was for.
+/// The purpose of a call.
 pub(crate) enum PendingCall {
-    /// A flow waits for it.
+    /// A flow waits for the result.
     Flow(WaitKey),
-    /// A message stands in an inbox.
+    /// Appends a message to inboxes.
     Placed(Box<Placing>),
-    /// A message for another server stands in the queue.
+    /// Appends a message for another server to the queue.
     Queued(Box<Queueing>),
-    /// A page of that.
+    /// Reads a page of the queue of messages for other servers.
     QueueRead,
-    /// A row of a group that an account follows, or all of them, by its inbox.
+    /// Reads the rows of the groups that an account follows, or writes one of them, by its inbox.
     Follow(TimelineId),
-    /// A message stands in the inbox of who drew it.
+    /// Appends a message of a followed group to the inbox of the account that drew it.
     Drawn(Box<Drawing>),
-    /// A message stands in the inboxes of those who took it together.
+    /// Appends a message of a followed group to the inboxes of accounts that drew it together.
     Together(Box<Together>),
-    /// What stands before the confirmation of a parcel is done.
+    /// Waits until all earlier writes are stored, before a parcel (shard and number) is confirmed.
     Nudged(Box<(ShardId, u64)>),
-    /// A page of an inbox, for a reading.
+    /// Reads a page of an inbox, for a fetch with this number.
     Inbox(u64),
-    /// The row of what an account knows of its conversations, by its inbox.
+    /// Reads the row of an account's knowledge of its conversations, by its inbox.
     State(TimelineId),
-    /// The row of what an account knows was written, by its inbox: all up to a place.
+    /// Writes that row, by its inbox, which the row covers up to this offset.
     Summed(Box<(TimelineId, Seq)>),
-    /// A page of an inbox, for what its account knows.
+    /// Reads a page of an inbox, for its account's knowledge of its conversations.
     Knowledge(TimelineId),
-    /// A change of what an account knows stands in its inbox.
+    /// Appends a change of an account's knowledge of its conversations to its inbox.
     Changed(TimelineId),
-    /// A page of what happened to a group, by its conversation.
+    /// Reads a page of a group's changes, by its conversation.
     Group(TimelineId),
-    /// A page of what had happened to the group of a message of the outbox.
+    /// Reads a page of the changes of the group that a message of the outbox belongs to.
     Concerned(u64),
-    /// One of the ranges of a fetching, by its place.
+    /// Reads one range of a fetch: the fetch's number and the range's index.
     Range(u64, u16),
-    /// What messages of such a range are now that are not there.
+    /// Reads the present states of amended messages in the gap of such a range.
     Overlays(u64, u16),
-    /// Up to where the conversation of such a range has lost its messages to retention.
+    /// Reads up to where retention has removed messages of the conversation of such a range.
     Front(u64, u16),
-    /// What the message at a place is now, of which such a range has an edit.
+    /// Reads the present state of the message at this offset, of which such a range has an edit.
     Edited(u64, u16, Seq),
-    /// What was called back of the conversation of a message of the outbox.
+    /// Reads the recalls in the conversation of a message of the outbox.
     Buried(u64),
-    /// What the message is now that an edit of the outbox is about.
+    /// Reads the present state of the message that an edit in the outbox is about.
     LeftEdit(u64),
-    /// A message that was not distributed before a start, by its place in the outbox.
+    /// Reads a message that was not distributed before a start, by its offset in the outbox.
     Undistributed(u64),
-    /// A page of an inbox that is gone through for shards.
+    /// Reads a page of an inbox that is searched for other shards.
     Sought(TimelineId),
-    /// What an account of this shard waits for, of its contacts.
+    /// A call about the contacts of an account of this shard, by its inbox.
     Person(TimelineId),
-    /// Accounts that were removed, or the row of one of them.
+    /// Reads rows of removed accounts, or the account row of one of them.
     Partings,
-    /// The mark of what an account owes to devices that are away, by its inbox.
+    /// Writes the mark that an account owes pushes to offline devices, by its inbox.
     PushMark(TimelineId),
-    /// The rows of an account's pushes, for a round.
+    /// Reads the rows of an account's push registrations, for a round with this number.
     PushRows(u64),
-    /// A page of its inbox, likewise.
+    /// Reads a page of the account's inbox, for such a round.
     PushOwed(u64),
-    /// A step of a wish about an account's pushes, by its inbox.
+    /// A step of a change of an account's push registrations, by its inbox.
     PushWish(TimelineId),
-    /// What nodes of an account of this shard wait for, but for items that are read.
+    /// A call about the nodes of an account of this shard, except the reading of items.
     Nodes(TimelineId),
-    /// The row of an item, by its place among what is read.
+    /// Reads the row of an item of a node, by its index among those that are read.
     NodeItem(TimelineId, u32),
-    /// The row of an erasure that begins.
+    /// Writes the row of an erasure that begins.
     ErasureBegun(Box<(TimelineId, model::account::AccountAddress)>),
-    /// A page of the inbox of an account that is being erased.
+    /// Reads a page of the inbox of an account that is being erased.
     ErasurePage(TimelineId),
-    /// Rows of such an account in a table.
+    /// Reads rows of such an account in a table.
     ErasureRows(TimelineId, Table),
-    /// Something that goes with an account.
+    /// Deletes something that belongs to such an account.
     ErasureWrote(TimelineId),
-    /// The row of an erasure that is over is gone.
+    /// Deletes the row of an erasure that is over.
     Erased(TimelineId),
-    /// The last messages of a chatroom.
+    /// Reads the last messages of a chatroom.
     ChatroomRead(TimelineId),
-    /// Something nobody waits for; refused, it is tried again.
+    /// A write whose result no flow waits for; it is repeated if the log refuses it.
     Retry(Box<Write>),
 }
 
 const _: () = assert!(size_of::<PendingCall>() <= 32);
 
 impl PendingCall {
-    /// Whether it puts something into inboxes, or the queue, that is in an order.
+    /// Whether the call appends an entry to inboxes, or to the queue, which have an order.
     fn is_entry(&self) -> bool {
         use PendingCall::{Drawn, Placed, Queued, Together};
         matches!(self, Placed(_) | Queued(_) | Drawn(_) | Together(_))
@@ -119,21 +119,21 @@ impl PendingCall {
 /// A call that is not completed.
 struct Asked {
     pending: PendingCall,
-    /// What it writes, where that matters to what is asked for again.
+    /// The row or timeline that the call writes, where repetitions must know it.
     subject: Option<Box<Subject>>,
 }
 
-/// What is to leave timelines of the shard, until the log is asked for it.
+/// Entries that are to be removed from timelines of the shard, collected until the log is called.
 #[derive(Default)]
 pub(crate) struct Removals(BTreeMap<TimelineId, Vec<Seq>>);
 
 impl Removals {
-    /// What stands at these places of a timeline is to leave it.
+    /// Adds entries of a timeline, by their offsets.
     pub(crate) fn put(&mut self, timeline: TimelineId, seqs: &[Seq]) {
         self.0.entry(timeline).or_default().extend(seqs);
     }
 
-    /// Places of all of them.
+    /// Number of the collected entries, in all timelines.
     pub(crate) fn len(&self) -> usize {
         self.0.values().map(Vec::len).sum()
     }
@@ -147,24 +147,24 @@ pub(crate) struct LogCalls {
     order: InboxOrder,
 }
 
-/// Order of entries of inboxes: none overtakes one that was refused.
+/// Order of entries of inboxes: no entry overtakes one that was refused.
 ///
-/// The log refuses what was on its way behind that ([`Append::heard`]). Until all of it is heard of
-/// nothing more is put into inboxes; then it goes again, in its order.
+/// The log refuses the entries on their way behind a refused one ([`Append::heard`]). Until it has
+/// answered all of them, nothing more is put into inboxes; then they are repeated in their order.
 ///
 /// [`Append::heard`]: model::ports::log::Append::heard
 #[derive(Default)]
 struct InboxOrder {
     /// Entries that the log has not answered.
     open: usize,
-    /// One was refused since there were none.
+    /// An entry was refused, and entries of that time are still open.
     is_held: bool,
-    /// The next ticket when all refusals had been heard of.
+    /// The next ticket at the time when all refusals had been answered.
     heard: Ticket,
 }
 
 impl InboxOrder {
-    /// One is answered; `next`: the ticket of what the log is asked next.
+    /// Records the answer to an entry; `next`: the ticket of the next call.
     fn answered(&mut self, is_refused: bool, next: Ticket) {
         self.open -= 1;
         self.is_held |= is_refused;
@@ -175,17 +175,17 @@ impl InboxOrder {
 }
 
 impl LogCalls {
-    /// Whether another call may wait for the log.
+    /// Whether another call may be made to the log.
     pub(crate) fn may_ask(&self) -> bool {
         self.tickets.len() < CALLS_MAX
     }
 
-    /// Whether something may be put into inboxes: nothing waits to be heard of that was refused.
+    /// Whether entries may be put into inboxes: no answers are awaited behind a refusal.
     pub(crate) fn may_place(&self) -> bool {
         self.may_ask() && !self.order.is_held
     }
 
-    /// Up to where refusals have been heard of, for what is put into inboxes.
+    /// The ticket up to which refusals have been received, for appends to inboxes.
     pub(crate) fn heard(&self) -> Option<Ticket> {
         Some(self.order.heard)
     }
@@ -194,7 +194,7 @@ impl LogCalls {
         self.tickets.has_failed()
     }
 
-    /// Calls that are not completed, and writes that are asked for again.
+    /// Calls that are not completed, and writes that wait to be repeated.
     pub(crate) fn unsettled(&self) -> usize {
         self.tickets.len() + self.again.len()
     }
@@ -208,7 +208,7 @@ impl LogCalls {
         self.tickets.ask(Asked { pending, subject }, call, fx);
     }
 
-    /// The log has completed a call: what it was for.
+    /// Closes a call that the log has completed; returns its purpose.
     fn completed(&mut self, (ticket, result): (Ticket, &Answered)) -> Option<PendingCall> {
         let Asked { pending, subject } = self.tickets.completed(ticket, result)?;
         if let (Ok(_), Some(subject)) = (result, subject) {
@@ -220,14 +220,14 @@ impl LogCalls {
         Some(pending)
     }
 
-    /// Has the log write something that nobody waits for.
+    /// Makes a write whose result no flow waits for.
     pub(crate) fn write(&mut self, write: Write, fx: &mut Effects) {
         if !self.has_failed() {
             self.ask(PendingCall::Retry(Box::new(write.clone())), Call::Write(write), fx);
         }
     }
 
-    /// Has the log remove all of these, of which there are none then.
+    /// Removes all collected entries from the log, and empties the collection.
     pub(crate) fn remove(&mut self, removals: &mut Removals, fx: &mut Effects) {
         for (timeline, seqs) in std::mem::take(&mut removals.0) {
             for seqs in seqs.chunks(REMOVE_SEQS_MAX) {
@@ -244,7 +244,7 @@ impl LogCalls {
         }
     }
 
-    /// Asks again what was refused; when to come back.
+    /// Repeats refused writes; returns when to be called again.
     pub(crate) fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         if self.again.is_empty() {
             return None;
@@ -257,7 +257,7 @@ impl LogCalls {
                 return None;
             }
             let Some(write) = self.again.take(self.tickets.completed_below()) else {
-                self.again.pause(now); // something before it is not answered
+                self.again.pause(now); // a call before it is not answered
                 return self.again.is_due(now).err();
             };
             self.write(write, fx);
@@ -267,7 +267,7 @@ impl LogCalls {
 }
 
 impl Chat {
-    /// The log has completed a call.
+    /// Handles a completed call.
     pub(crate) fn complete(&mut self, now: Now, (ticket, result): Completion, fx: &mut Effects) {
         let Some(pending) = self.log.completed((ticket, &result)) else { return };
         if result.is_err() {
@@ -318,7 +318,7 @@ impl Chat {
     }
 }
 
-/// The answer of a log as somebody waits for it.
+/// The log's answer to a call.
 pub(crate) type Answered = Result<Done, StoreError>;
 
 #[cfg(test)]

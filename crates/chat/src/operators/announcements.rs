@@ -1,11 +1,12 @@
-//! What who runs the server says to all who are here (XEP-0133 4.23).
+//! Announcements: messages of the operator to all connected sessions (XEP-0133 4.23).
 //!
 //! ```text
 //! Announce ─► line ─► the first of it: a slice of the sessions, a pause, the next slice
 //! ```
-//! It is kept nowhere: who is not here hears nothing of it, and neither do devices of protocols
-//! that have no word for it. Who comes while it is said may hear it or not. Invariant: no more wait
-//! than the limit says; a slice is no longer than its own.
+//! An announcement is not stored: offline accounts do not get it, and neither do devices of
+//! protocols without a message for it. A session that begins during an announcement may get it or
+//! not. Invariants: the queue holds at most `WAITING_MAX` announcements; a slice has at most
+//! `SLICE` sessions.
 
 use crate::{Chat, Effects};
 use base::time::{Instant, Now};
@@ -16,25 +17,25 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Announcements that a shard has to say. One more is answered as busy.
+/// Announcements that a shard queues. A further one is answered as busy.
 const WAITING_MAX: usize = 4;
 
-/// Places of sessions that are gone through at once, and the pause behind them: a shard of 50,000
-/// is told in ten seconds.
+/// Session slots that are visited in one slice, and the pause after each slice: an announcement
+/// reaches a shard of 50,000 sessions in ten seconds.
 const SLICE: u32 = 256;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is to be said.
+/// The announcements of a shard that are queued or being sent.
 #[derive(Default)]
 pub(crate) struct Announcements {
     waiting: VecDeque<Arc<Announcement>>,
-    /// Up to which place the first of them was.
+    /// The session slot up to which the first announcement has been sent.
     at: u32,
     next: Option<Instant>,
 }
 
 impl Chat {
-    /// Something is to be said to all who are here.
+    /// Queues an announcement to all connected sessions.
     pub(super) fn announce(&mut self, ask: u64, announcement: Arc<Announcement>, fx: &mut Effects) {
         let is_full = self.announcements.waiting.len() >= WAITING_MAX;
         let answer = if is_full { ChatAnswer::Busy } else { ChatAnswer::Announcing };
@@ -44,7 +45,7 @@ impl Chat {
         fx.answers.push((ask, answer));
     }
 
-    /// Tells the next slice; when to come back.
+    /// Sends the first announcement to the next slice; returns when to be called again.
     pub(crate) fn turn_announcements(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let first = self.announcements.waiting.front()?.clone();
         if let Some(next) = self.announcements.next.filter(|next| *next > now.mono) {

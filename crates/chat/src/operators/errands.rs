@@ -1,9 +1,9 @@
-//! Errands: what the API does in the name of an account, as one of its devices would.
+//! Errands: calls of the API on behalf of an account, made as one of its devices would make them.
 //!
-//! An errand asks what a session asks ([`ChatRequest`]), by a connection that nobody has and a
-//! session that is its number; so everything that a device can ask goes the same way here, and what
-//! a device would be told is the answer. Invariant: an errand is answered once, at the latest when
-//! nobody would wait any longer.
+//! An errand makes the request that a session would make ([`ChatRequest`]), on a connection that no
+//! client has and a session that is the errand's number; so every request of a device works for
+//! errands unchanged, and the reply to the device is the answer. Invariant: an errand is answered
+//! once, at the latest at its timeout.
 
 use crate::accounts::Owner;
 use crate::people::ArrivalTaken;
@@ -28,24 +28,24 @@ pub(crate) struct UnderWay {
     pub(crate) asker: Asker,
 }
 
-/// Who is to hear what came of an errand.
+/// The receiver of an errand's answer.
 #[derive(Clone, Copy)]
 pub(crate) enum Owed {
-    /// A command, by its number.
+    /// A command of the API, by its number.
     Command(u64),
-    /// Another shard, for what came from elsewhere, by its number there.
+    /// Another shard, for an arrival from another server, by its number there.
     Shard(ShardId, u64),
     /// The erasure of the account with this inbox.
     Erasure(TimelineId),
-    /// What an account has read is told to its clients, by the number of that.
+    /// The task that publishes an account's read positions to its clients, by its number.
     Displays(u64),
-    /// A bookmark follows its conversation, by the number of that.
+    /// The task that updates a bookmark to match its conversation, by its number.
     Bookmark(u64),
 }
 
 pub(crate) type Errands = Waits<UnderWay>;
 
-/// The connection of errands: the last one of its shard, which nobody ever has.
+/// The connection of errands: the last one of its shard, which no client ever gets.
 pub(crate) fn conn(shard: ShardId) -> ConnRef {
     ConnRef::new(shard, Key { slot: u32::MAX, generation: (1 << Key::GENERATION_BITS) - 1 })
 }
@@ -56,17 +56,18 @@ pub(crate) fn session_of(shard: ShardId, number: u64) -> SessionRef {
 }
 
 impl Chat {
-    /// Whether something is asked by an errand.
+    /// Whether a request on this connection is an errand's.
     pub(crate) fn is_errand(&self, conn: ConnRef) -> bool {
         conn == self::conn(self.settings.shard)
     }
 
-    /// For whom an account is made if it is not there, for its errand.
+    /// The owner of the account that is created for an errand if it does not exist; none: it is not
+    /// created.
     pub(crate) fn errand_makes(errand: &Errand) -> Option<Owner> {
         errand.by.is_system().then_some(Owner::Nobody)
     }
 
-    /// The account of an errand is found: it asks.
+    /// Runs an errand whose account has been found.
     pub(crate) fn run_errand(
         &mut self,
         now: Now,
@@ -81,7 +82,7 @@ impl Chat {
         self.errand_asks(now, Owed::Command(ask), (asker, what), fx);
     }
 
-    /// Asks in somebody's name.
+    /// Makes a request on behalf of an account.
     pub(crate) fn errand_asks(
         &mut self,
         now: Now,
@@ -92,7 +93,7 @@ impl Chat {
         self.errand_requests(now, owed, (asker, |session| request_of(session, what)), fx);
     }
 
-    /// The same in a device's own words.
+    /// Makes a request on behalf of an account that is already in the form of a device's request.
     pub(crate) fn errand_requests(
         &mut self,
         now: Now,
@@ -107,14 +108,14 @@ impl Chat {
         self.request(now, conn, request(session), fx);
     }
 
-    /// Something will be asked in the name of an account; by whom that is.
+    /// Registers a request on behalf of an account; returns the requester to make it as.
     pub(crate) fn puts_errand(&mut self, owed: Owed, asker: Asker) -> Requester {
         let shard = self.settings.shard;
         let session = session_of(shard, self.errands.put(UnderWay { owed, asker }));
         Requester { conn: conn(shard), session, number: 0 }
     }
 
-    /// In whose name an errand asks.
+    /// The account on behalf of which an errand makes its request.
     pub(crate) fn asker_of_errand(&self, session: SessionRef) -> Option<Asker> {
         self.errands.at(session.key().pack()).map(|it| it.asker.clone())
     }
@@ -125,7 +126,7 @@ impl Chat {
         errand.is_some_and(|it| matches!(it.owed, Owed::Bookmark(_)))
     }
 
-    /// What a device would be told.
+    /// Answers an errand with the reply that a device would get.
     pub(crate) fn answer_errand(
         &mut self,
         session: SessionRef,
@@ -152,8 +153,8 @@ impl Chat {
         self.answer_owed(owed, answer, fx);
     }
 
-    /// Whoever waits for an errand is answered. Erasures and the like hear what a device would be
-    /// told alone.
+    /// Sends the answer of an errand to a command or another shard. The other receivers get only
+    /// replies to devices, and ignore it.
     pub(crate) fn answer_owed(&mut self, owed: Owed, answer: ChatAnswer, fx: &mut Effects) {
         match owed {
             Owed::Command(ask) => fx.answers.push((ask, answer)),
@@ -165,12 +166,13 @@ impl Chat {
         }
     }
 
-    /// Whoever waited for too long is told so; when to look again.
+    /// Answers overdue errands as busy; returns when to be called again.
     pub(crate) fn turn_errands(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        // What an errand waits for has a time of its own, which is over by then.
+        // The operations that an errand waits for have a timeout of their own, which is over by
+        // then.
         let ms_max = self.settings.limits.answer_ms_max.saturating_mul(2);
         let (over, next) = self.errands.overdue(now, ms_max);
-        // It may have been done all the same.
+        // The errand may have been carried out all the same.
         for it in over {
             let busy = ChatDelivery::Failed { number: 0, why: ChatFault::Busy };
             self.tell_owed(it.owed, busy, fx);
@@ -179,7 +181,7 @@ impl Chat {
     }
 }
 
-/// What a device would ask.
+/// The request that a device would make for this errand.
 pub(crate) fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
     let number = 0;
     match what {

@@ -1,9 +1,9 @@
-//! What operators want: to look at an account, make it, end its sessions, mute it, and do something
-//! in its name; and what they have looked at before a message is stored.
+//! Operators' commands and rules: inspecting, creating, muting and disconnecting accounts, calls on
+//! their behalf, and checks of messages before they are stored.
 //!
-//! Here are the commands of the API; [`errands`] are in the names of accounts. [`mutes`], [`rates`]
-//! and [`words`] are looked at where a message comes in, then [`reviews`] asks whoever is to be
-//! asked, and where it is stored [`shares`] are. Invariant: a command is answered once.
+//! This module has the commands of the API; [`errands`] are calls on behalf of accounts. A message
+//! is checked by [`mutes`], [`rates`] and [`words`] when it arrives, then by [`reviews`] with the
+//! external hook, and by [`shares`] when it is stored. Invariant: a command is answered once.
 
 pub(crate) mod announcements;
 pub(crate) mod erasures;
@@ -27,7 +27,7 @@ use model::ports::chat::{ChatAccountStatus, ChatAnswer, ChatCommand, Errand};
 use model::ports::log::{Call, Done, Read};
 use model::timeline::Seq;
 
-/// What becomes of the account of a command.
+/// The operation of a command on its account.
 enum What {
     Look,
     Kick,
@@ -40,7 +40,7 @@ enum What {
     MovedUpTo(Seq),
 }
 
-/// Finds the account of a command, and does what is wanted of it.
+/// Finds the account of a command, and carries out the operation on it.
 async fn act(
     mut flow: Flow,
     ask: u64,
@@ -70,7 +70,7 @@ async fn act(
             return chat.moves_in(ask, (&address, row.id), *moved, fx);
         }
         (Err(ChatFault::UnknownAccount), What::MoveIn(moved)) if moved.is_in_group(&address) => {
-            // Whoever said it there is not known here.
+            // The sender on the other server is not an account here.
             return chat.moves_in(ask, (&address, AccountId::FOREIGN), *moved, fx);
         }
         (Ok(row), What::ChangeMoved(moved)) => {
@@ -92,7 +92,7 @@ async fn act(
     flow.state().2.answers.push((ask, answer));
 }
 
-/// What an account is, and where its inbox stands.
+/// Describes an account, and the state of its inbox.
 async fn look_at(flow: &mut Flow, address: &AccountAddress, row: AccountRow) -> ChatAnswer {
     let AccountRow { id, made_s, .. } = row;
     let (chat, _, _) = flow.state();
@@ -108,7 +108,7 @@ async fn look_at(flow: &mut Flow, address: &AccountAddress, row: AccountRow) -> 
 }
 
 impl Chat {
-    /// The API asks.
+    /// Carries out a command of the API.
     pub(crate) fn command(&mut self, now: Now, ask: u64, command: ChatCommand, fx: &mut Effects) {
         if let Some(status) = self.erasures.keeps_from(&command) {
             return fx.answers.push((ask, ChatAnswer::Erasing(Some(status))));

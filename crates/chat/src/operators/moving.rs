@@ -1,19 +1,19 @@
-//! What another server had kept of accounts that come over.
+//! Import of messages and groups that another server kept for accounts that move here.
 //!
 //! ```text
 //! MoveIn ─► the other's account ─► the conversation's home, or the group's turn ─► its last one
 //!   answered ◄── in inboxes ◄── appended, with the number of its time ◄── is older ◄──┤
 //!      └───────────────────────── is not: it is there already, or too late ◄──────────┘
 //! ```
-//! A message takes its place as one that is sent does, behind the last of its conversation, but
-//! with a number of the time at which it was said, which it has whenever it is brought: so whoever
-//! brings all of them again, in their order, brings none twice, whatever was forgotten here. A
-//! group is made at the time of what was said there first, and what else is done to it has the
-//! number behind the last ([`changes`](crate::groups::changes)): so nothing of it is newer than
-//! what is still to come. What was said in it goes into no inbox but its sender's, of which an
-//! erasure finds it: members read it in the group. It knows no file of another server. Invariants:
-//! numbers of a conversation rise; nothing that moves in is told to another domain, or to those who
-//! are told of what is said.
+//! An imported message is appended like one that is sent, behind the last of its conversation, but
+//! with a message number made of the time at which it was sent, which is the same at each import:
+//! so an import that is repeated in order never duplicates messages, even if this server has
+//! forgotten their keys. A group is created at the time of its first message, and later changes of
+//! it get the number behind its last one ([`changes`](crate::groups::changes)): so no change is
+//! newer than the messages still to be imported. A message to a group goes only into the inbox of
+//! its sender, so that an erasure finds it there: members read it in the group. This module imports
+//! no files of another server. Invariants: numbers of a conversation rise; imported messages are
+//! sent neither to other domains nor to observers of messages.
 
 use super::errands::Owed;
 use crate::accounts::fault_of;
@@ -38,15 +38,15 @@ use model::ports::log::{Call, Done, Pull, Read, Write};
 use model::timeline::{Seq, Space, TimelineId};
 use std::sync::Arc;
 
-/// A message that comes over, for the home of its conversation.
+/// A message to import, for the shard of its conversation.
 #[derive(Debug)]
 pub struct ImportOrder {
     route: Route,
     /// Names the message among all of its conversation: a hash of its sender and the sender's id.
     once: u64,
-    /// Its number, of the time at which it was said.
+    /// The message's number, made of the time at which it was sent.
     id: u64,
-    /// It was said in a group.
+    /// The message was sent in a group.
     is_in_group: bool,
     body: Box<[u8]>,
 }
@@ -58,7 +58,7 @@ impl ImportOrder {
     }
 }
 
-/// A message of an account comes over: it takes its place, or why not is told.
+/// Imports a message of an account; answers with its place, or with the fault.
 async fn import(mut flow: Flow, wait: Requester, asker: Asker, moved: MovedMessage) {
     let result = import_message(&mut flow, &asker, moved).await;
     let (chat, _, fx) = flow.state();
@@ -89,14 +89,14 @@ async fn import_message(
     flow.store(order.route.conversation, PeerRequest::Import(order)).await
 }
 
-/// A message that comes over is to be stored in a conversation of this shard.
+/// Stores an imported message in a conversation of this shard.
 pub(crate) async fn store(mut flow: Flow, to: ReplyTo, order: Box<ImportOrder>) {
     let result = store_import(&mut flow, *order).await;
     let (chat, _, fx) = flow.state();
     chat.tell_stored(to, result, fx);
 }
 
-/// Until it is stored nothing else is, so that numbers rise.
+/// Nothing else is stored in the conversation meanwhile, so that numbers rise.
 async fn store_import(flow: &mut Flow, order: ImportOrder) -> Result<StoredMessage, ChatFault> {
     let conversation = order.route.conversation;
     let (chat, now, fx) = flow.state();
@@ -125,14 +125,15 @@ async fn store_at_its_time(
         return Ok(StoredMessage { id, seq: 0, again: true });
     }
     let (chat, now, _) = flow.state();
-    // What was said in a group is for its sender alone, who has it as all that it said.
+    // A group's message goes only into the inbox of its sender, which lists all messages that the
+    // account has sent.
     let receivers = match is_in_group && route.from.space() != Space::Inbox {
         true => Receivers::nobody(),
         false => route.inboxes().into(),
     };
     let (message, mut write) = chat.message_write(now, &route, (id, once, body), None);
     if receivers.is_empty() {
-        write.append.to.remove(1); // nobody has to be found for it, so no outbox has it
+        write.append.to.remove(1); // no receiver has to be found for it, so it is in no outbox
     }
     let done = flow.append(&message, Write::AppendWith(write)).await?;
     let (seq, place) = match done.seqs[..] {
@@ -149,12 +150,12 @@ async fn store_at_its_time(
     Ok(StoredMessage { id: done.id, seq, again: !done.new })
 }
 
-/// The number of the last message of a conversation of this shard; 0: none can be read there.
+/// The number of the last message of a conversation of this shard; 0: no message can be read there.
 pub(crate) async fn last_number(flow: &mut Flow, timeline: TimelineId) -> Result<u64, ChatFault> {
     Ok(last_of(flow, timeline).await?.map_or(0, |(id, _)| id))
 }
 
-/// The number of the last message of a conversation of this shard, and its place.
+/// The number of the last message of a conversation of this shard, and its offset.
 pub(crate) async fn last_of(
     flow: &mut Flow,
     timeline: TimelineId,
@@ -168,7 +169,7 @@ pub(crate) async fn last_of(
     }
 }
 
-/// Devices of an account have had all of its inbox up to a place, elsewhere.
+/// Records that devices of an account had received its inbox up to an offset on the other server.
 async fn import_reached(mut flow: Flow, wait: Requester, timeline: TimelineId, upto: Seq) {
     let (chat, _, fx) = flow.state();
     let (any, shared) = (chat.settings.any_reader(), chat.settings.shared_reader());
@@ -183,7 +184,7 @@ async fn import_reached(mut flow: Flow, wait: Requester, timeline: TimelineId, u
 }
 
 impl Chat {
-    /// A message of an account comes over.
+    /// Begins the import of a message of an account.
     pub(crate) fn moves_in(
         &mut self,
         ask: u64,
@@ -197,7 +198,7 @@ impl Chat {
         }
     }
 
-    /// A group that another server had as a room is made, or changed.
+    /// Creates or changes a group that was a room of another server.
     pub(crate) fn changes_moved(
         &mut self,
         now: Now,
@@ -210,7 +211,8 @@ impl Chat {
         let is_channel =
             order.group.as_ref().is_some_and(|it| it.within(address.domain()).is_channel());
         let moved = match order.verb {
-            // The first of its millisecond, so that what is done to it next finds room there.
+            // The first number of its millisecond, so that the next change of the group has a
+            // higher one.
             GroupVerb::Create => {
                 MovedMessage::number_at(at_ms, 0).filter(|_| at_ms <= now.wall_ms).map(Moved::At)
             }
@@ -222,7 +224,7 @@ impl Chat {
         }
     }
 
-    /// Devices of an account have had all of its inbox up to a place, elsewhere.
+    /// Begins to record that devices had received the inbox up to an offset on the other server.
     pub(crate) fn has_moved(
         &mut self,
         ask: u64,
@@ -236,7 +238,7 @@ impl Chat {
         }
     }
 
-    /// A command about an account that comes over is under way; unless there are too many.
+    /// Begins a command about an account that moves here; answers as busy if too many are open.
     fn begins_move(
         &mut self,
         ask: u64,
@@ -269,7 +271,7 @@ impl Chat {
         }
     }
 
-    /// What an account has said in a group; none: another one has.
+    /// The import of a message that an account sent in a group; none: another account has sent it.
     fn import_in_group(
         &self,
         asker: &Asker,
@@ -277,7 +279,7 @@ impl Chat {
         moved: &MovedMessage,
     ) -> Option<ImportOrder> {
         let home = self.settings.home;
-        // Nobody logs in as the server itself, which has no inbox to be filled.
+        // No client logs in as the server itself, so it has no inbox to fill.
         let inbox = match asker.address.is_system() {
             true => asker.address.inbox(home, AccountId::FOREIGN),
             false => asker.inbox,
@@ -288,7 +290,7 @@ impl Chat {
         Some(ImportOrder { is_in_group: true, ..order }).filter(|_| moved.is_own)
     }
 
-    /// What an account has said to another one, or that to it.
+    /// The import of a message between an account and another one, in either direction.
     fn import_between(
         &self,
         asker: &Asker,
@@ -302,7 +304,7 @@ impl Chat {
             true => (&asker.address, with, own, other),
             false => (with, &asker.address, other, own),
         };
-        // It went out when it was said: it concerns nobody who is elsewhere.
+        // The message was sent to the other server at its time: it goes into no foreign queue now.
         let is_far = other.space() == Space::Foreign;
         let (left, right) = if is_far { (own, own) } else { (from, to) };
         let route = Route { from: left, to: Some(right), conversation, read: None };

@@ -1,8 +1,8 @@
-//! Mutes: accounts that may say nothing until a time, since an operator says so.
+//! Mutes: accounts that an operator has barred from sending until a time.
 //!
-//! Who is muted is known where the account is at home, and stands in a row there; the home is where
-//! each of its devices sends from. Invariant: a mute that was answered holds from then on, over
-//! restarts too, until its time is over or it is lifted. It does not keep anybody from reading.
+//! A mute is stored in a row of the account's home shard, where all its devices send from.
+//! Invariant: a mute that was answered holds from then on, over restarts too, until its time is
+//! over or it is lifted. A muted account may still read.
 
 use super::look_at;
 use crate::accounts::AccountRow;
@@ -17,16 +17,16 @@ use std::collections::HashMap;
 
 const VERSION: u8 = 1;
 
-/// Accounts that are at home here and muted, with the Unix seconds until which.
+/// Muted accounts of this shard, with the Unix second at which each mute ends.
 #[derive(Default)]
 pub(crate) struct Mutes {
     until: HashMap<AccountAddress, u32>,
-    /// Those of whom a change is with the log, and how many: their rows are that one's.
+    /// Accounts with changes at the log, and how many: only those changes touch the rows.
     asked: HashMap<AccountAddress, u32>,
 }
 
 impl Mutes {
-    /// The log had this when the shard started.
+    /// Restores a mute from its row at the start of the shard.
     pub(crate) fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
         let name = RowHome::rest(key).and_then(|name| std::str::from_utf8(name).ok());
         let address = name.and_then(|name| AccountAddress::parse(name, "").ok());
@@ -39,19 +39,19 @@ impl Mutes {
         true
     }
 
-    /// The Unix second until which an account may say nothing; zero: it may.
+    /// The Unix second until which an account may not send; 0: it may.
     pub(crate) fn until(&self, now: Now, address: &AccountAddress) -> u32 {
         let until_s = self.until.get(address).copied().unwrap_or_default();
         if until_s > now.unix_s() { until_s } else { 0 }
     }
 
-    /// Nothing is left of an account.
+    /// Forgets the mute of an erased account.
     pub(crate) fn is_erased(&mut self, address: &AccountAddress) {
         self.until.remove(address);
     }
 
-    /// Forgets those whose time is over and of whom nothing is with the log; they come back, for
-    /// their rows.
+    /// Forgets mutes that are over and have no change at the log; returns their accounts, whose
+    /// rows are to be deleted.
     fn over(&mut self, now: Now) -> Vec<AccountAddress> {
         let Mutes { until, asked } = self;
         let is_over = |address: &AccountAddress, until_s: &mut u32| {
@@ -61,7 +61,7 @@ impl Mutes {
     }
 }
 
-/// An account that is there is to be muted until a Unix second, or not any more.
+/// Mutes an existing account until a Unix second; a time that has passed lifts the mute.
 pub(super) async fn mute(
     flow: &mut Flow,
     until_s: u32,
@@ -109,8 +109,8 @@ pub(super) async fn mute(
     look_at(flow, address, row).await
 }
 
-/// The time of a mute is over: its row goes. What fails is left to the next start: asked for again
-/// it might come behind the row of another mute of the account.
+/// Deletes the row of a mute that is over. A failure is left to the next start: a repetition might
+/// delete the row of a newer mute of the account.
 async fn delete_row(mut flow: Flow, address: AccountAddress) {
     let (table, key) = (Table::ChatMutes, flow.state().0.row_key(&address));
     if flow.log(Call::Write(Write::Delete { table, key })).await.is_err() {

@@ -1,10 +1,10 @@
-//! Rates in bytes: how much accounts, the sources that their devices come from, and domains of
-//! other servers have stored.
+//! Rates in bytes per second: limits to the storage that accounts, the source networks of their
+//! devices, and domains of other servers use.
 //!
-//! An account's bytes are counted on its own shard. Devices of one source, and names of one domain,
-//! are on all of them: each shard has an equal part of what those may. It does not know how many
-//! messages that is: those have a rate of their own. Invariant: what is refused took nothing of
-//! whatever comes behind it.
+//! An account's bytes are counted on its own shard. Devices of one network, and accounts of one
+//! domain, are on all shards: each shard has an equal part of their limits. The number of messages
+//! has a rate of its own elsewhere. Invariant: a refused request takes nothing from the rates that
+//! are checked after the one that refused.
 
 use crate::Settings;
 use base::hash::HashKey;
@@ -13,11 +13,11 @@ use base::time::Now;
 use model::account::AccountAddress;
 use model::timeline::TimelineId;
 
-/// What is stored of a message beside what it says, bytes, about: its envelope, its records, and
-/// what stands of it in two inboxes.
+/// Approximate storage of a message beside its content, bytes: envelope, records, and its entries
+/// in two inboxes.
 pub(crate) const BESIDE_BYTES: u64 = 512;
 
-/// Buckets of bytes.
+/// Token buckets of bytes.
 pub(crate) struct ByteRates {
     accounts: Buckets<TimelineId>,
     sources: Buckets<u32>,
@@ -25,7 +25,7 @@ pub(crate) struct ByteRates {
     home: HashKey,
 }
 
-/// Whose rate is used up.
+/// The kind of rate that is exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Used {
     Account,
@@ -33,14 +33,14 @@ pub(crate) enum Used {
     Domain,
 }
 
-/// Who has something stored.
+/// The account whose message is to be stored.
 #[derive(Clone, Copy)]
 pub(crate) struct Storer<'a> {
     pub(crate) inbox: TimelineId,
     pub(crate) address: &'a AccountAddress,
-    /// It is of another server.
+    /// The account is of another server.
     pub(crate) is_foreign: bool,
-    /// Where its device came from.
+    /// The network that the account's device connects from.
     pub(crate) source: Option<u32>,
 }
 
@@ -56,11 +56,11 @@ impl ByteRates {
         rates
     }
 
-    /// From now on other limits are in force.
+    /// Applies changed limits.
     pub(crate) fn configure(&mut self, settings: &Settings) {
         let (chat, shards) = (&settings.limits.chat, u64::from(settings.shards.max(1)));
         let most = chat.rates_known_max as usize;
-        // A rate that is set never becomes none.
+        // A limit that is set stays at least 1, since 0 means no limit.
         let part = |all: u64| if all == 0 { 0 } else { (all / shards).max(1) };
         let of_sources = (part(chat.bytes_a_source_per_s), part(chat.bytes_a_source_burst));
         let of_domains = (part(chat.bytes_a_domain_per_s), part(chat.bytes_a_domain_burst));
@@ -70,8 +70,8 @@ impl ByteRates {
         self.domains.set_rate(of_domains, most);
     }
 
-    /// Takes so many bytes. `Err`: whose rate is used up, and after how many milliseconds it is
-    /// not.
+    /// Takes this many bytes. `Err`: the rate that is exceeded, and after how many milliseconds it
+    /// admits these bytes.
     pub(crate) fn take(
         &mut self,
         now: Now,
@@ -80,7 +80,7 @@ impl ByteRates {
     ) -> Result<(), (Used, u32)> {
         let Storer { inbox, address, is_foreign, source } = storer;
         if is_foreign {
-            // Names of a domain cost it nothing: of those none has a rate of its own.
+            // A domain can make names at no cost, so its accounts have no rates of their own.
             let domain = self.home.of(&[address.domain().as_bytes()]);
             return self.domains.take(now, domain, bytes).map_err(|ms| (Used::Domain, ms));
         }

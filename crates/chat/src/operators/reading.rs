@@ -1,9 +1,9 @@
-//! The rate of questions about others: people, what they publish, their devices, groups.
+//! The rate of queries about others: people, their published items, their devices, groups.
 //!
-//! An account's questions are counted together, over all its devices and protocols; those of
-//! another server's domain likewise, for names of it cost it nothing. What an account asks about
-//! itself, and what an operator asks, has no rate. Invariant: a question beyond the rate is
-//! answered at once, and costs nobody else anything.
+//! An account's queries are counted together, over all its devices and protocols; those of another
+//! server's domain likewise, since it can make names at no cost. Queries about the account itself,
+//! and queries of operators, have no rate. Invariant: a query beyond the rate is answered at once,
+//! and costs other accounts nothing.
 
 use crate::{Chat, Effects};
 use base::hash::HashKey;
@@ -16,7 +16,7 @@ use model::id::ConnRef;
 use model::limits::ChatLimits;
 use model::timeline::TimelineId;
 
-/// Buckets of questions.
+/// Token buckets of queries.
 pub(crate) struct ReadRates {
     accounts: Buckets<TimelineId>,
     domains: Buckets<u64>,
@@ -30,7 +30,7 @@ impl ReadRates {
         ReadRates { accounts: Buckets::new(rate, most), domains: Buckets::new(rate, most), home }
     }
 
-    /// From now on other limits are in force.
+    /// Applies changed limits.
     pub(crate) fn configure(&mut self, chat: &ChatLimits) {
         let most = chat.rates_known_max as usize;
         let rate = (chat.reads_an_account_per_s.into(), chat.reads_an_account_burst.into());
@@ -48,7 +48,7 @@ impl ReadRates {
 }
 
 impl Chat {
-    /// The request, if it may be done; one about others that comes too fast is refused here.
+    /// The request, if its rate admits it; a query about others beyond the rate is refused here.
     pub(crate) fn in_pace(
         &mut self,
         now: Now,
@@ -84,7 +84,7 @@ impl Chat {
     }
 }
 
-/// Whether it asks about somebody else, or about a group.
+/// Whether a request asks about another account, or about a group.
 fn is_about_others(request: &ChatRequest) -> bool {
     match request {
         ChatRequest::Members { .. }

@@ -1,14 +1,14 @@
-//! Reviews: what waits for somebody's verdict before it is sent on.
+//! Reviews: messages that wait for the verdict of an external hook before they are sent on.
 //!
 //! ```text
 //! send ─► line of its sender and whom it is for ─► asked ─► verdict, or the time is over ─┐
 //!                                                                                        ▼
 //!                          first of its line? ─► sent on, changed or refused, and who is behind it
 //! ```
-//! Everybody in a line is asked at once and leaves it in order: what one sender says to one
-//! conversation stays in its order, and a verdict that does not come holds up nobody else. Nothing
-//! that is here was acknowledged. Invariant: what is in a line leaves it once, at the latest when
-//! its time is over.
+//! All messages of a queue are reviewed at the same time and leave it in order: messages of one
+//! sender to one conversation stay in order, and a late verdict delays no other queue. No message
+//! in a queue has been acknowledged. Invariant: a message leaves its queue once, at the latest at
+//! its timeout.
 
 use crate::send::{Rejected, SendError};
 use crate::service::flow::Reply;
@@ -24,24 +24,24 @@ use model::timeline::TimelineId;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// So many senders at least have room among what waits: none has more than its part.
+/// The fewest senders that share the capacity: each sender may use at most this fraction of it.
 const SENDERS_MIN: usize = 4;
 
-/// How messages are reviewed.
+/// Settings of the before-send hook.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReviewSettings {
-    /// Those between two accounts are.
+    /// Messages between two accounts are reviewed.
     pub single: bool,
-    /// Those to groups are.
+    /// Messages to groups are reviewed.
     pub group: bool,
-    /// So long a verdict is waited for, milliseconds.
+    /// Timeout of a verdict, milliseconds.
     pub ms_max: u32,
-    /// What becomes of those without one.
+    /// Treatment of messages without a verdict.
     pub unreviewed: Unreviewed,
 }
 
 impl ReviewSettings {
-    /// Those of these kinds.
+    /// Settings that review messages of these kinds.
     pub fn of(kinds: &[Reviewed], ms_max: u32, unreviewed: Unreviewed) -> ReviewSettings {
         let has = |kind| kinds.contains(&kind);
         let (single, group) = (has(Reviewed::Single), has(Reviewed::Group));
@@ -53,26 +53,26 @@ impl ReviewSettings {
     }
 }
 
-/// A message in a line.
+/// A message in a queue.
 struct InLine {
-    /// Its flow waits under this key, by whose number the review is known.
+    /// The key under which the message's flow waits; its number names the review.
     key: WaitKey,
     bytes: u64,
     verdict: Option<ReviewVerdict>,
 }
 
-/// Who says something, and to whom.
+/// Inbox of the sender, and receiver.
 type LineKey = (TimelineId, AccountAddress);
 
-/// What waits for verdicts on a shard.
+/// Messages of a shard that wait for verdicts.
 #[derive(Default)]
 pub(crate) struct Reviews {
     lines: HashMap<LineKey, VecDeque<InLine>>,
-    /// Those without a verdict, in the order in which they were asked about: each waits as long.
+    /// Deadlines of reviews, in the order in which they were requested; all have the same timeout.
     asked: VecDeque<(Instant, u64)>,
-    /// Lines by the numbers of what is in them.
+    /// The queue of each review, by its number.
     of: HashMap<u64, LineKey>,
-    /// How many each sender has here.
+    /// Number of waiting messages of each sender.
     by: HashMap<TimelineId, usize>,
     bytes: u64,
 }
@@ -85,13 +85,13 @@ impl Reviews {
         self.lines.entry(line).or_default().push_back(one);
     }
 
-    /// Whether something of this sender waits that is for the same conversation.
+    /// Whether a message of this sender to the same receiver waits.
     fn has_line(&self, by: TimelineId, to: &AccountAddress) -> bool {
-        // Most often nothing waits: then nothing is copied.
+        // Usually no message waits: then nothing is copied.
         !self.lines.is_empty() && self.lines.contains_key(&(by, to.clone()))
     }
 
-    /// A verdict of one that waits. Its line, if that is known.
+    /// Records the verdict on a waiting message; returns its queue, if the review is known.
     fn judged(&mut self, number: u64, verdict: ReviewVerdict) -> Option<LineKey> {
         let key = self.of.get(&number)?.clone();
         let line = self.lines.get_mut(&key)?;
@@ -100,7 +100,7 @@ impl Reviews {
         Some(key)
     }
 
-    /// The first of a line, if it has a verdict.
+    /// Removes the first message of a queue, if its verdict has arrived.
     fn leave(&mut self, key: &LineKey) -> Option<(WaitKey, ReviewVerdict)> {
         let line = self.lines.get_mut(key)?;
         let verdict = line.front_mut()?.verdict.take()?;
@@ -128,7 +128,7 @@ impl Reviews {
 }
 
 impl Chat {
-    /// Whether a message waits for a verdict: its own, or that of one before it.
+    /// Whether a message has to wait for a verdict: its own, or that of one queued before it.
     pub(crate) fn is_to_review(&self, by: &Asker, to: &AccountAddress) -> bool {
         self.wants_review(by, to).is_some() || self.reviews.has_line(by.inbox, to)
     }
@@ -137,7 +137,7 @@ impl Chat {
         self.settings.reviews.filter(|it| !by.is_operator && it.wants(to))
     }
 
-    /// A message takes its place in line; its verdict is the answer to the wait with this key.
+    /// Queues a message for review; the flow that waits under this key gets the verdict.
     pub(crate) fn review(
         &mut self,
         now: Now,
@@ -150,7 +150,7 @@ impl Chat {
         let most = limits.reviewed_messages_max as usize;
         let of_sender = self.reviews.by.get(&by.inbox).copied().unwrap_or_default();
         let bytes = (size_of::<InLine>() + to.as_str().len() + message.weight()) as u64;
-        // One sender leaves room for others, however long the hook takes.
+        // One sender leaves capacity for others, however slow the hook is.
         if self.reviews.of.len() >= most
             || of_sender >= most.div_ceil(SENDERS_MIN)
             || self.reviews.bytes + bytes > bytes_max
@@ -179,7 +179,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Somebody has judged a message; one that waits no longer is passed over.
+    /// Handles a verdict; the verdict on a message that no longer waits is ignored.
     pub(crate) fn reviewed(&mut self, number: u64, verdict: ReviewVerdict) {
         let Some(line) = self.reviews.judged(number, verdict) else { return };
         while let Some((key, verdict)) = self.reviews.leave(&line) {
@@ -187,7 +187,7 @@ impl Chat {
         }
     }
 
-    /// What a verdict makes of a message. True: it says something else now.
+    /// Applies a verdict to a message. True: its content has changed.
     pub(crate) fn follow_verdict(
         &mut self,
         now: Now,
@@ -204,7 +204,7 @@ impl Chat {
                 let content = &mut message.content;
                 content.text = text.unwrap_or_else(|| std::mem::take(&mut content.text));
                 content.extra = extra.unwrap_or_else(|| std::mem::take(&mut content.extra));
-                // What comes from outside is held to the same limits.
+                // Content from the hook has the same limits as a client's.
                 self.may_not_say(content).map_or(Ok(true), |fault| Err(fault.into()))
             }
             ReviewVerdict::Refuse(reason) => {
@@ -225,7 +225,7 @@ impl Chat {
         }
     }
 
-    /// Those whose time is over go on without a verdict; when to look again.
+    /// Sends on messages whose timeout is over without a verdict; returns when to be called again.
     pub(crate) fn turn_reviews(&mut self, now: Now) -> Option<Instant> {
         while let Some(&(due, number)) = self.reviews.asked.front() {
             let is_judged = !self.reviews.waits_for(number);
@@ -242,7 +242,7 @@ impl Chat {
 }
 
 impl Reviews {
-    /// Whether one is in a line without a verdict.
+    /// Whether this review waits for its verdict.
     fn waits_for(&self, number: u64) -> bool {
         let line = self.of.get(&number).and_then(|key| self.lines.get(key));
         let mut line = line.into_iter().flatten();

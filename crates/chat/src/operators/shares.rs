@@ -1,24 +1,25 @@
-//! Shares: how much of the shard's log one account, or one domain of another server, may take.
+//! Shares: the part of the shard's log that one account, or one domain of another server, may use.
 //!
-//! What was stored lately counts: about as many bytes as the log may have, in two halves of which
-//! the older is forgotten when the newer is full, or old. By then what it counted has given way to
-//! what came since, or is about to. It does not know what of it is still there, and nothing of the
-//! time before a start. Invariant: nobody is counted as less than it stored in the newer half.
+//! Recent writes count: about as many bytes as the log may have, in two halves; the older half is
+//! forgotten when the newer one is full or old. By then the log has replaced the entries that it
+//! counted, or is about to. This module does not know which of the counted entries still exist, and
+//! nothing from before a start. Invariant: no account is counted for less than it stored in the
+//! newer half.
 
 use base::time::{Instant, Now};
 use model::limits::ChatLimits;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Who stored something: accounts and domains that are told apart. With more, those that stored the
-/// least are forgotten.
+/// Accounts and domains that are counted in a half. When there are more, the half with the fewest
+/// bytes is forgotten.
 const STORERS_MAX: usize = 16_384;
 
-/// What was stored of the log.
+/// Bytes that accounts and domains have stored recently.
 pub(crate) struct Shares {
     newer: HashMap<u64, u64>,
     older: HashMap<u64, u64>,
-    /// Bytes of the newer half, and since when.
+    /// Bytes of the newer half, and the time since which it has been counted.
     bytes: u64,
     since: Option<Instant>,
     half_max: u64,
@@ -28,7 +29,8 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Of a log that may have so many bytes; 0: nobody knows, and everybody may have all of it.
+    /// Shares of a log that may have this many bytes; 0: the size is unknown, and nothing is
+    /// limited.
     pub(crate) fn new(limits: &ChatLimits, log_bytes: u64) -> Shares {
         let mut shares = Shares {
             newer: HashMap::new(),
@@ -44,7 +46,7 @@ impl Shares {
         shares
     }
 
-    /// From now on other limits are in force. What was stored goes on to count.
+    /// Applies changed limits. Bytes that have been counted stay counted.
     pub(crate) fn configure(&mut self, limits: &ChatLimits, log_bytes: u64) {
         let part = |percent: u8| match percent {
             0 => u64::MAX,
@@ -55,7 +57,7 @@ impl Shares {
         self.domain_max = part(limits.share_a_domain_percent);
     }
 
-    /// Whether somebody may store so many bytes more; they are counted, then.
+    /// Whether an account or domain may store this many more bytes; if so, they are counted.
     pub(crate) fn takes(&mut self, now: Now, (who, is_domain): (u64, bool), bytes: u64) -> bool {
         if self.half_max == 0 {
             return true;

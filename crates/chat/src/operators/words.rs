@@ -1,49 +1,50 @@
-//! Words: what may not be said, from a file of the operator's.
+//! Words that messages may not contain, from a file of the operator's.
 //!
 //! ```text
 //! # a comment
-//! refuse buy followers        whoever says it is told that it is not allowed
-//! replace |darn|              each character of it becomes a *
-//! flag crypto                 it is said, and told as an event
+//! refuse buy followers        the message is refused as not allowed
+//! replace |darn|              each character of the word becomes a *
+//! flag crypto                 the message is sent, and reported as an event
 //! ```
-//! A word is looked for anywhere in the text of a message; a `|` at its beginning or end wants that
-//! no letter or digit is beside it there. Case is folded by Unicode's lower case of each character,
-//! in the file and in texts; nothing else is (no accents, no widths, no look-alikes). All words are
-//! looked for at once, in time that is linear in the text for words of bounded length. It knows no
-//! account. Invariant: what a text becomes has the characters of the text, or stars.
+//! A word is looked for anywhere in the text of a message; a `|` at its beginning or end requires
+//! that no letter or digit is beside it there. Case is folded by Unicode's lower case of each
+//! character, in the file and in texts; nothing else is folded (no accents, no widths, no
+//! look-alikes). All words are looked for at once, in time that is linear in the text for words of
+//! bounded length. This module knows no accounts. Invariant: a replaced text has only characters of
+//! the original, or stars.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use base::words;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Bytes of a file of words. A larger one is refused.
+/// Largest size of a words file, bytes. A larger one is refused.
 pub const WORDS_FILE_BYTES_MAX: usize = 4 << 20;
 
-/// Words in it, at most.
+/// Largest number of words in a file.
 pub const WORDS_MAX: usize = 50_000;
 
-/// Bytes of a word, folded, at most.
+/// Largest size of a word, bytes, after case folding.
 pub const WORD_BYTES_MAX: usize = 128;
 
 words! {
-    /// What becomes of a message with a word.
+    /// Treatment of a message that contains a word.
     pub enum WordAction {
-        /// It is told as an event.
+        /// The message is reported as an event.
         Flag = "flag",
-        /// The word becomes stars.
+        /// The word is replaced by stars.
         Replace = "replace",
-        /// It is refused.
+        /// The message is refused.
         Refuse = "refuse",
     }
 }
 
-/// What is wrong with a file of words.
+/// An error in a words file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WordsFault {
-    /// The line, from 1 on; zero: the whole file.
+    /// Line number, from 1 on; 0: the whole file.
     pub line: usize,
-    /// What is wrong, and what is allowed.
+    /// Description of the error, and of the values allowed.
     pub why: String,
 }
 
@@ -56,7 +57,7 @@ impl fmt::Display for WordsFault {
     }
 }
 
-/// A word, and where it ends.
+/// A word, and at which of its ends it needs a boundary.
 struct Word {
     action: WordAction,
     begins: bool,
@@ -66,38 +67,38 @@ struct Word {
 /// The words of a file.
 pub struct WordList {
     words: Vec<Word>,
-    /// Absent: there are none.
+    /// The search automaton; absent: the list has no words.
     found: Option<AhoCorasick>,
 }
 
-/// What a list says of a text.
+/// Result of a search for the words in a text.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WordsFound {
-    /// It is refused.
+    /// The message is to be refused.
     pub refused: bool,
-    /// It is to be told as an event.
+    /// The message is to be reported as an event.
     pub flagged: bool,
-    /// What it becomes; absent: it stays.
+    /// The text with words replaced by stars; absent: it is unchanged.
     pub replaced: Option<String>,
 }
 
 impl WordList {
-    /// No words.
+    /// An empty list.
     pub fn none() -> WordList {
         WordList { words: Vec::new(), found: None }
     }
 
-    /// How many words there are.
+    /// Number of words.
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// Whether there are none.
+    /// Whether the list has no words.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// Reads a file.
+    /// Parses a words file.
     pub fn parse(file: &[u8]) -> Result<WordList, WordsFault> {
         let whole = |why: String| WordsFault { line: 0, why };
         if file.len() > WORDS_FILE_BYTES_MAX {
@@ -137,7 +138,7 @@ impl WordList {
         Ok(WordList { words, found: Some(found) })
     }
 
-    /// Looks for all of them in a text.
+    /// Looks for all words of the list in a text.
     pub fn look(&self, text: &str) -> WordsFound {
         let mut told = WordsFound::default();
         let Some(found) = &self.found else { return told };
@@ -162,7 +163,7 @@ impl WordList {
 }
 
 impl Word {
-    /// Whether it may stand there, for what is beside it.
+    /// Whether a match counts, given the characters beside it.
     fn fits(&self, text: &str, (from, to): (usize, usize)) -> bool {
         let is_free = |beside: Option<char>| !beside.is_some_and(char::is_alphanumeric);
         (!self.begins || is_free(text[..from].chars().next_back()))
@@ -185,10 +186,10 @@ fn word_of(line: &str) -> Result<(Word, String), String> {
     }
 }
 
-/// A text in lower case, with the way back.
+/// A text in lower case, with the positions of its characters in the original.
 struct Folded {
     text: String,
-    /// Where each character begins here.
+    /// Offset at which each character begins in the folded text.
     begins: Vec<usize>,
 }
 
@@ -202,7 +203,7 @@ impl Folded {
         folded
     }
 
-    /// The text that this was made of, with stars for the characters in these parts.
+    /// The original text with the characters in these folded ranges replaced by stars.
     fn starred(&self, text: &str, mut parts: Vec<(usize, usize)>) -> String {
         parts.sort_unstable();
         let mut parts = parts.into_iter().peekable();
@@ -220,7 +221,7 @@ impl Folded {
     }
 }
 
-/// The words in force, which a reload puts there.
+/// The word list in force, which a reload replaces.
 pub struct WordShelf(RwLock<Arc<WordList>>);
 
 impl Default for WordShelf {
@@ -230,12 +231,12 @@ impl Default for WordShelf {
 }
 
 impl WordShelf {
-    /// Those in force.
+    /// The word list in force.
     pub fn list(&self) -> Arc<WordList> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on these.
+    /// Replaces the word list in force.
     pub fn put(&self, list: WordList) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(list);
     }

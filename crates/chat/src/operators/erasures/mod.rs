@@ -1,15 +1,16 @@
-//! Erasure: all that is kept of an account goes, and what it said is called back.
+//! Erasure: deletes all data of an account, and recalls the messages that it sent.
 //!
 //! ```text
 //! Erase ─► a row says so ─► messages ─► groups ─► contacts ─► nodes ─► rows ─► the account's row
 //!            │ after a start: goes on at the place that the row says             │
 //!            └─ nobody logs in by the name, and its sessions have ended          └─► its own row
 //! ```
-//! Each step asks as an operator's errand would ([`errands`](crate::operators::errands)), so every
-//! rule of conversations, groups and contacts holds, and others are told as ever: a message keeps
-//! its place, and says nothing. What is asked twice changes nothing twice; so a step that a kill
-//! broke off is begun again. Invariant: when the row is gone, nothing of the account is in the log
-//! but empty places, what others said to it in their own conversations, and notices of recalls.
+//! Each step makes requests as an operator's errand would ([`errands`](crate::operators::errands)),
+//! so every rule of conversations, groups and contacts holds, and others are notified as usual: a
+//! recalled message keeps its offset, and has no content. Requests are idempotent, so a step that a
+//! crash interrupted is begun again. Invariant: when the row is deleted, the log has nothing of the
+//! account but empty offsets, messages that others sent to it in their own conversations, and
+//! notices of recalls.
 
 mod rows;
 mod steps;
@@ -34,22 +35,22 @@ use steps::Step;
 /// Version of a row.
 const VERSION: u8 = 1;
 
-/// Erasures that ask something at once, a shard. The others wait in line, the first first; one
-/// that waits for its time is in nobody's way.
+/// Erasures of a shard with open requests. The others wait in line, the earliest first; an erasure
+/// that waits for a time occupies no place.
 const AT_ONCE: usize = 4;
 
-/// After so long what could not be done is tried again.
+/// Pause before a step that failed is begun again.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Accounts of this shard that are being erased, by their inboxes.
 #[derive(Default)]
 pub(crate) struct Erasures {
     open: BTreeMap<TimelineId, Erasure>,
-    /// They, by their addresses.
+    /// Inboxes of the accounts that are being erased, by their addresses.
     names: HashMap<AccountAddress, TimelineId>,
-    /// Answers that are to be looked at at the next turn.
+    /// Replies that are handled at the next turn.
     heard: Vec<(TimelineId, ChatDelivery)>,
-    /// Accounts whose rows are being written, for commands.
+    /// Accounts whose erasure row is being written, with the commands that wait for it.
     beginning: BTreeMap<AccountAddress, Vec<u64>>,
 }
 
@@ -57,23 +58,23 @@ pub(crate) struct Erasures {
 pub(crate) struct Erasure {
     pub(super) address: AccountAddress,
     pub(super) step: Step,
-    /// Answers that have not come.
+    /// Replies that have not arrived.
     pub(super) waiting: u32,
-    /// Something of the step could not be done.
+    /// A request of the step failed for now.
     pub(super) has_failed: bool,
-    /// What it said in groups that are read stands in its inbox.
+    /// Its messages in read groups have been copied to its inbox.
     pub(super) is_drawn: bool,
-    /// It goes on at this time.
+    /// Time at which the erasure continues.
     due: Instant,
-    /// Messages that were called back.
+    /// Number of recalled messages.
     pub(super) messages: u64,
-    /// Up to here what its inbox has is called back.
+    /// Messages are recalled up to this offset of its inbox.
     pub(super) done: Seq,
-    /// What was on its way has had its time.
+    /// Messages that were on their way have had time to reach the inbox.
     pub(super) has_settled: bool,
 }
 
-/// What names its row among those of an account.
+/// Name of an erasure's row among the rows of an account.
 const NAME: &[u8] = b"erasing";
 
 /// The key of the row of an account with this inbox.
@@ -82,7 +83,7 @@ fn key_of(inbox: TimelineId) -> Box<[u8]> {
 }
 
 impl Erasures {
-    /// The log had this when the shard started: it goes on.
+    /// Restores an erasure from its row at the start of the shard, and continues it.
     pub(crate) fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
         let named = RowHome::parts_of(key).filter(|(_, name)| *name == NAME);
         let read = || {
@@ -98,12 +99,12 @@ impl Erasures {
         true
     }
 
-    /// The write by which it is stored that an account is to be erased: after a start it is.
+    /// The write of the row of a new erasure, which continues after a restart.
     pub(crate) fn row_of(&self, inbox: TimelineId, address: &AccountAddress) -> Write {
         Erasure::new(address.clone(), 0, 0).put(inbox)
     }
 
-    /// One begins whose row is there.
+    /// Begins an erasure whose row is stored.
     pub(crate) fn opens(&mut self, inbox: TimelineId, address: AccountAddress) {
         if !self.has(inbox) {
             self.put(inbox, Erasure::new(address, 0, 0));
@@ -115,14 +116,14 @@ impl Erasures {
         self.open.insert(inbox, erasure);
     }
 
-    /// Nothing is left of one.
+    /// Forgets an erasure that is finished.
     fn take(&mut self, inbox: TimelineId) -> Option<Erasure> {
         let erasure = self.open.remove(&inbox)?;
         self.names.remove(&erasure.address);
         Some(erasure)
     }
 
-    /// How many there are.
+    /// Number of erasures.
     pub(crate) fn len(&self) -> usize {
         self.open.len()
     }
@@ -132,13 +133,13 @@ impl Erasures {
         self.open.contains_key(&inbox)
     }
 
-    /// Whether one of this name is: whoever comes by it would be taken for that.
+    /// Whether an account of this name is being erased: a login by the name would be taken for it.
     pub(crate) fn has_name(&self, address: &AccountAddress) -> bool {
         self.of(address).is_some()
     }
 
-    /// How far an account is whose erasure keeps a command from being done: what that would write
-    /// would be gone in a moment, or stay behind.
+    /// Status of the erasure that keeps a command from being carried out: data that the command
+    /// wrote would be deleted at once, or be left behind.
     pub(crate) fn keeps_from(&self, command: &ChatCommand) -> Option<ErasureStatus> {
         let address = match command {
             ChatCommand::Open(address)
@@ -155,7 +156,7 @@ impl Erasures {
         self.of(address).map(Erasure::status).or_else(begins)
     }
 
-    /// An account by its address.
+    /// The erasure of an account, by its address.
     fn of(&self, address: &AccountAddress) -> Option<&Erasure> {
         self.names.get(address).and_then(|inbox| self.open.get(inbox))
     }
@@ -174,7 +175,7 @@ impl Erasure {
         [&[VERSION][..], &numbers, self.address.as_str().as_bytes()].concat().into()
     }
 
-    /// The write by which it is stored how far it is.
+    /// The write that stores the progress of an erasure.
     fn put(&self, inbox: TimelineId) -> Write {
         Write::Put { table: Table::ChatApart, key: key_of(inbox), value: self.row() }
     }
@@ -185,7 +186,7 @@ impl Erasure {
 }
 
 impl Chat {
-    /// An operator wants an account erased, or to know how far that is. True: it is answered.
+    /// Answers an operator's command with the status of a running erasure. True: it is answered.
     pub(crate) fn is_erasing(
         &mut self,
         ask: u64,
@@ -198,7 +199,7 @@ impl Chat {
         is_open
     }
 
-    /// The account that is to be erased is there.
+    /// Begins the erasure of an account that has been found.
     pub(crate) fn erase(
         &mut self,
         ask: u64,
@@ -220,7 +221,7 @@ impl Chat {
         self.log.ask(begun, Call::Write(write), fx);
     }
 
-    /// The row is there, or not: from now on nobody comes in by the name.
+    /// Handles the write of an erasure's row: from now on no client can log in by the name.
     pub(crate) fn erasure_begun(
         &mut self,
         (inbox, address): (TimelineId, AccountAddress),
@@ -242,7 +243,7 @@ impl Chat {
         fx.answers.extend(asks.into_iter().map(|ask| (ask, answer.clone())));
     }
 
-    /// Asks something in the name of an account that is being erased.
+    /// Makes a request on behalf of an account that is being erased.
     pub(super) fn erasure_asks(
         &mut self,
         now: Now,
@@ -254,7 +255,7 @@ impl Chat {
         self.request(now, wait.conn, errands::request_of(wait.session, what), fx);
     }
 
-    /// An errand whose answer is for an erasure: by whom it is asked.
+    /// Registers an errand whose reply goes to an erasure; returns its requester.
     pub(super) fn errand_of_erasure(
         &mut self,
         inbox: TimelineId,
@@ -267,12 +268,12 @@ impl Chat {
         Some(self.puts_errand(Owed::Erasure(inbox), asker))
     }
 
-    /// Something was answered to an erasure.
+    /// Queues the reply to a request of an erasure.
     pub(crate) fn erasure_hears(&mut self, inbox: TimelineId, told: ChatDelivery) {
         self.erasures.heard.push((inbox, told));
     }
 
-    /// Goes on with what is being erased; when to come back.
+    /// Continues the erasures; returns when to be called again.
     pub(crate) fn turn_erasures(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         if self.erasures.open.is_empty() {
             return None;
@@ -291,26 +292,26 @@ impl Chat {
         for (_, inbox) in ready {
             self.erasure_steps(now, inbox, fx);
         }
-        // Who waits for room goes on when somebody is answered.
+        // An erasure that waits for a place continues when a reply arrives.
         let next = self.erasures.open.values().filter(waits).map(|it| it.due).min();
         let next = next.filter(|_| room(&self.erasures) > 0);
         let has_heard = !self.erasures.heard.is_empty();
         has_heard.then_some(now.mono).or(next.map(|due| due.max(now.mono)))
     }
 
-    /// Something could not be done now: the step is begun again in a while.
+    /// Postpones an erasure; its step is begun again after this time.
     pub(super) fn erasure_waits(&mut self, now: Now, inbox: TimelineId, after: Duration) {
         if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
             erasure.due = now.after(after);
         }
     }
 
-    /// What it waited for is drawn: it goes on at the next turn.
+    /// Continues an erasure at the next turn, since its messages in read groups have been copied.
     pub(crate) fn erasure_has_drawn(&mut self, now: Now, inbox: TimelineId) {
         self.erasure_waits(now, inbox, Duration::ZERO);
     }
 
-    /// An answer to a step.
+    /// Handles the reply to a request of a step.
     fn erasure_told(&mut self, now: Now, inbox: TimelineId, told: ChatDelivery, fx: &mut Effects) {
         let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
         erasure.waiting = erasure.waiting.saturating_sub(1);
@@ -331,14 +332,14 @@ impl Chat {
         self.step_over(now, inbox, fx);
     }
 
-    /// Stores how far it is.
+    /// Stores the progress of an erasure.
     pub(super) fn keep_erasure(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let Some(erasure) = self.erasures.open.get(&inbox) else { return };
         self.log.write(erasure.put(inbox), fx);
     }
 }
 
-/// Whether what was refused so may be done later.
+/// Whether a request that was refused for this reason may succeed later.
 const fn is_for_now(why: ChatFault) -> bool {
     matches!(
         why,

@@ -1,6 +1,6 @@
-//! The last steps of an erasure: rows of an account, its inbox, and what is remembered of it here.
+//! The last steps of an erasure: the account's rows, its inbox, and its state in memory.
 //!
-//! Invariant: the row that says that an account is being erased goes behind all others.
+//! Invariant: the row of the erasure is deleted after all others.
 
 use super::key_of;
 use super::steps::Step;
@@ -16,8 +16,8 @@ use model::ports::log::{Call, Done, ROWS_MAX, Read, RowHome, Table, Write};
 use model::timeline::TimelineId;
 
 impl Chat {
-    /// Rows of an account, one table after the other: how their keys begin. `None`: there are no
-    /// more.
+    /// Table and key prefix of the account's rows, one table for each `at`. `None`: all tables are
+    /// done.
     fn rows_of(
         &self,
         inbox: TimelineId,
@@ -56,7 +56,7 @@ impl Chat {
         self.log.ask(PendingCall::ErasureRows(inbox, table), Call::Read(read), fx);
     }
 
-    /// Rows of a table: they go, and the next are read.
+    /// Deletes rows of a table that were read, and reads the next.
     pub(crate) fn erasure_rows_read(
         &mut self,
         now: Now,
@@ -70,7 +70,7 @@ impl Chat {
         let Ok(Done::Rows(rows)) = result else {
             return self.erasure_waits(now, inbox, super::AGAIN);
         };
-        // It is read once more when they are gone.
+        // The table is read once more when these rows are deleted.
         if rows.is_empty() {
             *at += 1;
         }
@@ -78,7 +78,7 @@ impl Chat {
         self.erases_all(inbox, deletes.collect(), fx);
     }
 
-    /// These are awaited: while one is refused, the erasure is not over.
+    /// Makes the writes and waits for them: while one is refused, the erasure is not over.
     fn erases_all(&mut self, inbox: TimelineId, writes: Vec<Write>, fx: &mut Effects) {
         let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
         erasure.waiting = writes.len() as u32;
@@ -87,7 +87,7 @@ impl Chat {
         }
     }
 
-    /// One of them is carried out, or not.
+    /// Handles the result of one of these writes.
     pub(crate) fn erasure_wrote(&mut self, now: Now, inbox: TimelineId, result: Answered) {
         let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
         erasure.waiting = erasure.waiting.saturating_sub(1);
@@ -102,7 +102,7 @@ impl Chat {
         }
     }
 
-    /// The inbox and the account's row.
+    /// Deletes the inbox and the account's row.
     pub(super) fn erase_last(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
         let address = erasure.address.clone();
@@ -123,7 +123,7 @@ impl Chat {
         self.erases_all(inbox, vec![mute, Write::Forget(inbox), account], fx);
     }
 
-    /// And then that of the erasure.
+    /// Deletes the erasure's own row.
     pub(super) fn erase_own(&mut self, inbox: TimelineId, fx: &mut Effects) {
         if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
             erasure.waiting = 1;
@@ -132,7 +132,7 @@ impl Chat {
         self.log.ask(PendingCall::Erased(inbox), Call::Write(write), fx);
     }
 
-    /// Nothing is left of an account.
+    /// Finishes an erasure whose row is deleted.
     pub(crate) fn erased(
         &mut self,
         now: Now,

@@ -1,7 +1,7 @@
-//! The steps of an erasure that ask as a device would: messages, groups, contacts, nodes.
+//! The steps of an erasure that make requests as a device would: messages, groups, contacts, nodes.
 //!
-//! Invariant: a step that has its answers is followed by the next; one of which something could not
-//! be done is begun again, and finds done what was.
+//! Invariants: a step whose requests are all answered is followed by the next; a step with a failed
+//! request is begun again, and its earlier requests change nothing then.
 
 use crate::amendments::RecallAsked;
 use crate::envelope::client_id_of;
@@ -18,59 +18,59 @@ use model::timeline::{Seq, TimelineId};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Entries of an inbox that are looked at together, and bytes of them.
+/// Largest number of inbox entries that are read at once, and their bytes.
 const ENTRIES: usize = 64;
 const BYTES: usize = 64 * 1024;
 
-/// Conversations and contacts that are asked for at once.
+/// Largest number of conversations or contacts that are requested at once.
 const PAGE: u16 = 32;
 
-/// How often a group is tried to be left whose owner the account is.
+/// Attempts to leave a group that the account owns.
 const TRIES: u8 = 4;
 
-/// How long is waited for what is on its way to inboxes.
+/// Time in which messages on their way reach their inboxes.
 const SETTLES: Duration = Duration::from_secs(10);
 
-/// What is done next.
+/// The next step of an erasure.
 pub(crate) enum Step {
-    /// The inbox is read behind a place.
+    /// Reads the inbox behind an offset.
     Messages { after: Seq },
-    /// What the account said up to a place is called back.
+    /// Recalls the account's messages in this part of the inbox.
     Recalling { after: Seq, upto: Seq },
-    /// Groups of its list are asked for, before a place.
+    /// Requests groups of the account's conversation list, before an offset.
     Groups { before: Seq },
-    /// These are left, then those before a place.
+    /// Leaves these groups, then requests those before an offset.
     Leaving { groups: VecDeque<AccountAddress>, next: Option<Seq>, how: How, tries: u8 },
-    /// Contacts are asked for.
+    /// Requests contacts.
     Contacts { range: ContactsRange },
-    /// These are removed.
+    /// Removes these contacts, then requests the next ones.
     Removing { contacts: Vec<(AccountAddress, bool)>, next: Option<ContactsRange> },
-    /// Nodes are asked for.
+    /// Requests nodes.
     Nodes,
-    /// These go.
+    /// Deletes these nodes.
     Deleting { nodes: Box<[Box<str>]> },
-    /// What is on its way arrives.
+    /// Waits until messages on their way have arrived.
     Settle,
-    /// Rows of one table after the other.
+    /// Deletes rows, one table after the other.
     Rows { at: usize },
-    /// Its inbox goes, and the account's row.
+    /// Deletes the account's inbox and its row.
     Last,
-    /// The erasure's own row goes.
+    /// Deletes the erasure's own row.
     Own,
 }
 
 /// How the account leaves the first group.
 pub(crate) enum How {
     Leave,
-    /// It owns it: who else is in it?
+    /// The account owns the group: reads its other members.
     Look,
     HandOver(AccountAddress),
-    /// Nobody.
+    /// No other member can own the group.
     Dissolve,
 }
 
 impl Step {
-    /// A word for people.
+    /// Name of the step in the API.
     pub(super) const fn word(&self) -> &'static str {
         match self {
             Step::Messages { .. } | Step::Recalling { .. } => "messages",
@@ -89,11 +89,11 @@ impl Chat {
         }
     }
 
-    /// Does what comes next.
+    /// Makes the requests of the next step.
     pub(super) fn erasure_steps(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         let Some(erasure) = self.erasures.open.get(&inbox) else { return };
         let ask = match &erasure.step {
-            // Something of it was not done: it is begun again.
+            // The step has failed in part: it is begun again.
             &Step::Recalling { after, .. } | &Step::Messages { after } => {
                 return self.read_said(now, inbox, after, fx);
             }
@@ -145,7 +145,7 @@ impl Chat {
 
     fn read_said(&mut self, now: Now, inbox: TimelineId, after: Seq, fx: &mut Effects) {
         let is_drawn = self.erasures.open.get(&inbox).is_some_and(|it| it.is_drawn);
-        // What it said in groups that are read has its place in its inbox first.
+        // The account's messages in read groups are copied to its inbox first.
         if !self.log.may_ask() || !is_drawn && !self.has_drawn_all(inbox) {
             return self.erasure_waits(now, inbox, super::AGAIN);
         }
@@ -158,7 +158,7 @@ impl Chat {
         self.log.ask(PendingCall::ErasurePage(inbox), Call::Read(Read::Pull(pull)), fx);
     }
 
-    /// Entries of the inbox: what the account said is called back, whatever conversation it is in.
+    /// Recalls the account's messages among these entries of its inbox, in all conversations.
     pub(crate) fn erasure_page(
         &mut self,
         now: Now,
@@ -194,7 +194,7 @@ impl Chat {
             let asker = Asker { inbox, address, device, source: None, is_operator };
             let (seq, conversation, reason) =
                 (pointer.seq, Some(pointer.conversation), Box::default());
-            // Of two the other one is told, too.
+            // Between two accounts the other one is notified, too.
             self.begin_recall(RecallAsked { wait, asker, with, seq, reason, conversation }, fx);
         }
         let is_idle = self.erasures.open.get(&inbox).is_some_and(|it| it.waiting == 0);
@@ -203,7 +203,7 @@ impl Chat {
         }
     }
 
-    /// What was on its way when the inbox was read stands in it now.
+    /// Reads the inbox again, for messages that were on their way at the first time.
     fn looks_once_more(&mut self, inbox: TimelineId) {
         if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
             (erasure.has_settled, erasure.is_drawn) = (true, false);
@@ -222,7 +222,7 @@ impl Chat {
             How::HandOver(to) => (GroupVerb::HandOver, vec![to.clone().into()]),
             How::Dissolve => (GroupVerb::Dissolve, vec![]),
         };
-        // The same however often it is asked.
+        // The id is the same for each repetition.
         let named = members.first().map_or("", |it| it.as_str());
         let of: [&[u8]; 4] =
             [b"erase", group.as_str().as_bytes(), verb.word().as_bytes(), named.as_bytes()];
@@ -235,7 +235,7 @@ impl Chat {
         }))
     }
 
-    /// What was answered to a step, and is no reason to begin it again. True: another step is next.
+    /// Handles a reply that is no reason to begin the step again. True: the step has this reply.
     pub(super) fn step_told(&mut self, inbox: TimelineId, told: ChatDelivery) -> bool {
         let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return true };
         match (&mut erasure.step, told) {
@@ -255,7 +255,7 @@ impl Chat {
                 let next = match (&how, told) {
                     (How::Leave, _) if is_owners && *tries < TRIES => Some(How::Look),
                     (How::Look, ChatDelivery::Members(page)) => {
-                        // One of another server owns no group here.
+                        // An account of another server cannot own a group here.
                         let ours =
                             page.members.iter().filter(|it| it.member.id != AccountId::FOREIGN);
                         let other =
@@ -293,7 +293,7 @@ impl Chat {
         true
     }
 
-    /// All of a step is answered: which is the next?
+    /// Chooses the next step when all requests of a step are answered.
     pub(super) fn step_over(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
         let next = match &erasure.step {
@@ -301,7 +301,7 @@ impl Chat {
                 erasure.done = upto;
                 Step::Messages { after: upto }
             }
-            // A list that was not told is asked for no more: whoever asks is answered.
+            // The list was refused, and is not requested again: every request is answered.
             Step::Groups { .. } => Step::Contacts { range: first_contacts() },
             Step::Leaving { groups, next, .. } if groups.is_empty() => match *next {
                 Some(before) => Step::Groups { before },
