@@ -1,14 +1,15 @@
-//! What a start finds in the outbox: stored before, and perhaps not in every inbox.
+//! Messages that a start finds in the outbox: stored before it, and perhaps missing in some
+//! inboxes.
 //!
 //! ```text
 //! outbox ─► its conversation, backwards: the message ─► each inbox, backwards: is it there?
 //!                                                          │ no
 //!        distributed in the order of the outbox ◄──────────┘
 //! ```
-//! What is stored meanwhile waits in line behind it, so that no inbox has a conversation in another
-//! order. So many inboxes are asked for at once, those of the first in line before the others'; how
-//! one is gone through is [`scans`]'s. Invariant: what waits is distributed in the order of its
-//! places, and put into no inbox that has it.
+//! Messages that are stored meanwhile wait in line behind these, so that no inbox gets a
+//! conversation in another order. The number of inboxes that are searched at once is limited, and
+//! those of earlier messages come first; [`scans`] searches them. Invariant: messages in line are
+//! distributed in the order of the outbox, and are put into no inbox that has them already.
 
 pub(crate) mod scans;
 
@@ -34,25 +35,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Messages that are looked for at once after a start.
+/// Largest number of messages that are looked for at once after a start.
 const LOOKING_MAX: usize = 64;
 
-/// Messages of a timeline that are looked through at once for one of them, and their bytes.
+/// Size of a page when a conversation or an inbox is searched, messages and bytes.
 const LOOK_COUNT_MAX: usize = 64;
 const LOOK_BYTES_MAX: usize = 256 * 1024;
 
-/// What a start found, in its order, and behind it what has been stored since.
+/// Messages that a start found in the outbox, in its order, and behind them those stored since.
 #[derive(Default)]
 pub(crate) struct Line {
     all: BTreeMap<u64, Waiting>,
     last: u64,
-    /// Those before this one are looked for, or found.
+    /// The search has begun, or is over, for all messages before this number.
     next: u64,
-    /// Numbers of those that are looked for.
+    /// Running searches, by the numbers of their messages.
     looking: BTreeMap<u64, Look>,
-    /// Inboxes that are asked for, of all of them.
+    /// Number of inboxes with open queries, of all messages.
     asked: usize,
-    /// Where the last one that was found of a conversation stands there: the next stand behind it.
+    /// Offset of the message found last in each conversation: later ones are behind it.
     near: BTreeMap<TimelineId, Seq>,
 }
 
@@ -64,32 +65,32 @@ struct Waiting {
     found: Found,
 }
 
-/// What is known of a message of the line.
+/// Result of the search for a message of the line.
 enum Found {
     NotYet,
-    /// It is for these: inboxes that do not have it, or members who draw it.
+    /// The message, with the inboxes that lack it or the members of a read group.
     Here(Cargo, Receivers),
-    /// It was erased; or cannot be read, and the next start tries again.
+    /// The message was erased, or cannot be read; in the latter case the next start tries again.
     Nowhere,
 }
 
-/// How far one of them has been looked for.
+/// State of the search for a message.
 enum Look {
-    /// In its conversation, behind one that was before it.
+    /// Searching its conversation behind the message found there before.
     Near,
-    /// In its conversation, from the end. `damaged`: some of that could not be read.
+    /// Searching its conversation backwards from the end. `damaged`: a part could not be read.
     Conversation {
         damaged: bool,
     },
-    /// The log was too busy; it is asked again then.
+    /// The log was busy; the search is begun again at `due`.
     Refused {
         due: Instant,
     },
-    /// Not there: was it amended?
+    /// Not found in the conversation: searching the amended messages.
     Overlay,
-    /// An edit: what does the message say that it is about?
+    /// The message is an edit: reading the present state of the message that it edits.
     Edit(ChatMessage),
-    /// In the group that it was said to: who was a member then?
+    /// Reading the changes of its group, to find the members of that time.
     Group {
         message: Arc<ChatMessage>,
         state: Box<GroupState>,
@@ -97,15 +98,15 @@ enum Look {
     Inboxes(Seeking),
 }
 
-/// In which inboxes something is.
+/// The search for a message in its inboxes.
 struct Seeking {
     cargo: Cargo,
-    /// Those that are not asked for yet: the next is the last.
+    /// Inboxes that have not been queried; the last one is next.
     left: Vec<TimelineId>,
-    /// Those that are. They are asked for again then.
+    /// Inboxes with an open query, which is repeated at `due`.
     asked: Vec<TimelineId>,
     due: Instant,
-    /// Those that do not have it.
+    /// Inboxes that lack the message.
     lack: Vec<TimelineId>,
 }
 
@@ -137,8 +138,8 @@ impl Line {
         self.last += 1;
     }
 
-    /// The next inbox that is to be asked for, where no more than so many are: of the first in line
-    /// that lacks one. It is asked for again then.
+    /// The next query to an inbox, if fewer than `at_once_max` are open: for the first message in
+    /// line with an inbox left. The query is repeated at `again`.
     fn next_to_ask(&mut self, at_once_max: usize, again: Instant) -> Option<Sought> {
         if self.asked >= at_once_max {
             return None;
@@ -157,7 +158,8 @@ impl Line {
         Some(sought(number, waiting.route, &seeking.cargo, inbox))
     }
 
-    /// Those that are asked for and were not told of in time; they are asked for again then.
+    /// Queries that were not answered in time, to be sent again; they are due again after this
+    /// time.
     fn ask_again(&mut self, now: Now, after: Duration) -> Vec<Sought> {
         let mut again = Vec::new();
         for (number, look) in &mut self.looking {
@@ -175,7 +177,7 @@ impl Line {
     }
 }
 
-/// What an inbox is asked for, for one of the line.
+/// The query whether an inbox has this entry of the line.
 fn sought(number: u64, route: Route, cargo: &Cargo, inbox: TimelineId) -> Sought {
     let (conversation, seq) = (route.conversation, cargo.seq());
     let (peer_read, at_s) = (route.read.is_some(), (time_of(cargo.id()) / 1_000) as u32);
@@ -183,7 +185,7 @@ fn sought(number: u64, route: Route, cargo: &Cargo, inbox: TimelineId) -> Sought
 }
 
 impl Chat {
-    /// What a start found is looked for in its conversation, some at a time.
+    /// Begins to look for messages of the line in their conversations, a limited number at a time.
     pub(crate) fn look_for_left(&mut self, fx: &mut Effects) {
         while self.outbox.line.looking.len() < LOOKING_MAX
             && let Some(waiting) = self.outbox.line.all.get(&self.outbox.line.next)
@@ -197,8 +199,8 @@ impl Chat {
         }
     }
 
-    /// Looks for a message in its conversation: behind one that was before it, if one was found.
-    /// Whatever else it is stands in the outbox whole.
+    /// Looks for a message in its conversation: behind the one found there before, if any. A read
+    /// position is complete in the outbox and is read from there.
     fn look_for(&mut self, number: u64, (route, place): (Route, OutboxPlace), fx: &mut Effects) {
         let near = self.outbox.line.near.get(&route.conversation).copied();
         let (pull, look) = match (route.read, near) {
@@ -219,7 +221,7 @@ impl Chat {
         self.log.ask(PendingCall::Undistributed(number), Call::Read(Read::Pull(pull)), fx);
     }
 
-    /// A page of the conversation of something that was left.
+    /// Handles a page of the conversation in which a message is looked for, or the read position.
     pub(crate) fn found_again(
         &mut self,
         now: Now,
@@ -278,7 +280,7 @@ impl Chat {
         self.found(now, number, Found::Nowhere, fx);
     }
 
-    /// What the message says now that an edit is about which was left.
+    /// Handles the present state of the message that an edit of the line is about.
     pub(crate) fn left_edit_read(
         &mut self,
         now: Now,
@@ -319,7 +321,7 @@ impl Chat {
         self.log.ask(PendingCall::Buried(number), Call::Read(read), fx);
     }
 
-    /// Some of what was called back in the conversation of something that was left.
+    /// Handles a page of amended messages of the conversation in which a message is looked for.
     pub(crate) fn buried_read(
         &mut self,
         now: Now,
@@ -351,13 +353,13 @@ impl Chat {
                 self.look_for_overlay(number, (route.conversation, first), fx);
             }
             None => {
-                self.leaves(place); // it was erased meanwhile
+                self.leaves(place); // the message was erased meanwhile
                 self.found(now, number, Found::Nowhere, fx);
             }
         }
     }
 
-    /// A message that was left is found, or what is left of it: whom does it concern?
+    /// Finds the receivers of a message that was found, whole or recalled.
     fn message_found(
         &mut self,
         now: Now,
@@ -379,8 +381,8 @@ impl Chat {
         self.log.ask(PendingCall::Concerned(number), Call::Read(Read::Pull(pull)), fx);
     }
 
-    /// A page of what had happened to a group when something was said there. Numbers of messages
-    /// rise in a conversation, so what has a lower one was before.
+    /// Handles a page of the changes of a group before a message. Numbers of messages rise in a
+    /// conversation, so a change with a lower number came before the message.
     pub(crate) fn concerned_read(
         &mut self,
         now: Now,
@@ -456,7 +458,7 @@ impl Chat {
         self.seek(now, fx);
     }
 
-    /// Asks the shards of inboxes whether they have what was found, as many as there is room for.
+    /// Queries the shards of inboxes whether they have messages of the line, up to the limit.
     fn seek(&mut self, now: Now, fx: &mut Effects) {
         let most = self.settings.limits.chat.left_inboxes_at_once_max as usize;
         let again = now.after(self.again_after());
@@ -474,7 +476,7 @@ impl Chat {
         }
     }
 
-    /// A shard says whether an inbox has a message that was left.
+    /// Handles a shard's answer whether an inbox has a message.
     pub(crate) fn told_of(
         &mut self,
         now: Now,
@@ -497,7 +499,7 @@ impl Chat {
         self.seek(now, fx);
     }
 
-    /// Of all inboxes that something concerns it is known whether they have it.
+    /// Completes the search for a message: all inboxes that lack it are known.
     fn found_in_all(
         &mut self,
         now: Now,
@@ -509,7 +511,7 @@ impl Chat {
         self.found(now, number, Found::Here(cargo, Receivers::Written(lack.into())), fx);
     }
 
-    /// What was looked for is found, or not: the line goes on.
+    /// Records the result of the search for a message, and continues with the line.
     fn found(&mut self, now: Now, number: u64, found: Found, fx: &mut Effects) {
         let line = &mut self.outbox.line;
         line.looking.remove(&number);
@@ -520,7 +522,7 @@ impl Chat {
         self.look_for_left(fx);
     }
 
-    /// Distributes from the front of the line what is found.
+    /// Distributes messages from the front of the line whose search is over.
     fn advance(&mut self, now: Now, fx: &mut Effects) {
         while let Some(first) = self.outbox.line.all.first_entry()
             && !matches!(first.get().found, Found::NotYet)
@@ -538,7 +540,8 @@ impl Chat {
         }
     }
 
-    /// Asks again what was refused, or not answered in time; when to come back.
+    /// Repeats reads that were refused and queries that were not answered in time; returns when to
+    /// be called again.
     pub(crate) fn turn_line(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let line = &self.outbox.line;
         let is_due = |look: &Look| matches!(look, Look::Refused { due } if *due <= now.mono);
@@ -560,13 +563,13 @@ impl Chat {
     }
 }
 
-/// A page of a timeline behind a place, or before it.
+/// A page of a timeline behind an offset, or before it.
 fn page_of(timeline: TimelineId, from: Seq, backwards: bool) -> Pull {
     let (count_max, bytes_max) = (LOOK_COUNT_MAX, LOOK_BYTES_MAX);
     Pull { timeline, from, backwards, count_max, bytes_max }
 }
 
-/// The place that a page backwards ends at, damaged ones included.
+/// The lowest offset of a page that is read backwards, damaged entries included.
 fn first_of(page: &Page) -> Option<Seq> {
     let last = page.messages.last().map(|placed| placed.seq);
     last.into_iter().chain(page.damaged.last().copied()).min()

@@ -1,15 +1,15 @@
-//! Distribute: what was stored is put into the inboxes that it concerns, whatever happens.
+//! Distribution: stored messages are put into the inboxes of their receivers, across failures.
 //!
 //! ```text
 //! stored ─► a parcel for each shard ─► there: appended ─► placed up to n ─► leaves the outbox
 //!              ▲ numbered, in order       │ lost, or refused
 //!              └─── once more, from the first that is not confirmed
 //! ```
-//! Parcels to a shard go in the order of the log, and are taken there in no other; so an inbox has
-//! a conversation's messages in their order. So many are on their way at once as a log's queue has
-//! room for; the others wait here (`way.rs`). The outbox, a timeline of this shard, says after a
-//! start what had not been confirmed (`left.rs`). Invariant: a message is in the outbox until it is
-//! in every inbox.
+//! Parcels to a shard are sent in the order of the log, and accepted in no other; so an inbox has a
+//! conversation's messages in their order. The number of parcels on their way is limited by the
+//! capacity of a log's queue; the others wait here (`way.rs`). After a start the outbox, a timeline
+//! of this shard, lists the messages that were not confirmed (`left.rs`). Invariant: a message is
+//! in the outbox until it is in every inbox.
 
 pub(crate) mod left;
 pub(crate) mod receivers;
@@ -34,32 +34,33 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use way::Way;
 
-/// Inboxes of one parcel. Those of a large group are several: between them others take their turn.
+/// Largest number of inboxes in a parcel. A large group gets several parcels, between which those
+/// of other messages can go.
 const PARCEL_INBOXES_MAX: usize = 256;
 
-/// Place of a message in an outbox: one's own, or that of a shard of an earlier start.
+/// Position of a message in an outbox: this shard's own, or that of a shard of an earlier start.
 pub(crate) type OutboxPlace = (TimelineId, Seq);
 
-/// What a shard has stored and not seen in every inbox.
+/// Messages that this shard has stored and that are not yet in every inbox.
 pub(crate) struct Outbox {
     timeline: TimelineId,
-    /// Where what is stored waits for an archive outside, if there is one.
+    /// The timeline of messages for an external archive, if one is configured.
     archive: Option<TimelineId>,
     ways: Vec<Way>,
-    /// How many parcels are not confirmed, and since when there are any.
+    /// Messages with unconfirmed parcels: how many, and since when.
     open: BTreeMap<OutboxPlace, (u32, Began)>,
-    /// Confirmed by all: to leave the log.
+    /// Messages that all shards have confirmed, to be removed from the log.
     over: Removals,
-    /// What is being stored and distributed, bytes.
+    /// Memory of the messages that are being stored and distributed, bytes.
     bytes: u64,
-    /// What a start found, and what waits behind it.
+    /// Messages found at the start, and those that wait behind them.
     pub(crate) line: Line,
-    /// Inboxes of this shard that are gone through for what was left.
+    /// Searches of this shard's inboxes for undistributed messages.
     pub(crate) scans: Scans,
 }
 
 impl Outbox {
-    /// An empty one of this shard, of so many.
+    /// An empty outbox of this shard, in a process with this many shards.
     pub(crate) fn new(key: HashKey, shard: ShardId, shards: u16) -> Outbox {
         Outbox {
             timeline: timeline_here(Space::Outbox, key, shard, shards),
@@ -77,7 +78,7 @@ impl Outbox {
         self.timeline
     }
 
-    /// From now on what is stored waits for an archive, too.
+    /// Stores messages for an archive from now on, too.
     pub(crate) fn keep_for(&mut self, archive: TimelineId) {
         self.archive = Some(archive);
     }
@@ -86,14 +87,14 @@ impl Outbox {
         self.archive
     }
 
-    /// Bytes of what is being stored and distributed and gets through to its inboxes sooner or
-    /// later. A log that takes nothing for them lets nothing through.
+    /// Bytes of messages that are being stored and distributed and will reach their inboxes.
+    /// Parcels to a log that accepts nothing are not included.
     pub(crate) fn moving_bytes(&self) -> u64 {
         self.bytes.saturating_sub(self.ways.iter().map(Way::stuck_bytes).sum())
     }
 
-    /// Why nothing more is taken that has to be distributed, where so much may wait for that; none:
-    /// it is taken. What ends something is taken for a quarter more.
+    /// The fault to refuse further messages with, if this many bytes wait already; none: they are
+    /// accepted. A message that ends something may exceed the limit by a quarter.
     pub(crate) fn fault(&self, bytes_max: u64, ends: bool) -> Option<ChatFault> {
         let more = if ends { bytes_max / 4 } else { 0 };
         let moves = self.moving_bytes() > self.bytes / 2;
@@ -106,7 +107,7 @@ impl Outbox {
         self.open.len() + self.line.len()
     }
 
-    /// Messages whose removal the log has not been asked for.
+    /// Messages whose removal has not yet been requested from the log.
     pub(crate) fn unsettled(&self) -> usize {
         self.over.len()
     }
@@ -119,7 +120,7 @@ impl Outbox {
         self.bytes -= bytes as u64;
     }
 
-    /// The log had this in an outbox when the shard started.
+    /// Restores a message of an outbox at the start of the shard.
     pub(crate) fn restore(&mut self, place: OutboxPlace, id: u64, label: &[u8]) -> bool {
         let Some(route) = Route::decode(label) else { return false };
         self.line.found_at_start(place, id, route);
@@ -141,7 +142,7 @@ impl Outbox {
 }
 
 impl Chat {
-    /// A message is stored: it goes to all whom it concerns, behind those before it.
+    /// Distributes a stored message to its receivers, behind earlier messages.
     pub(crate) fn distribute(
         &mut self,
         now: Now,
@@ -157,7 +158,7 @@ impl Chat {
         self.outbox.line.stored_since(place, (route, receivers), cargo);
     }
 
-    /// A message is handed to the shards of those whom it concerns.
+    /// Hands a message to the shards of its receivers.
     pub(crate) fn hand_out(
         &mut self,
         now: Now,
@@ -174,8 +175,8 @@ impl Chat {
         }
     }
 
-    /// A message of a group that is read: a parcel a shard says that it is there, behind those for
-    /// the members who follow from it on.
+    /// Hands a message of a read group to the shards: a notice for each shard with members, behind
+    /// parcels for the members who follow the group from this message on.
     fn hand_to_readers(
         &mut self,
         now: Now,
@@ -205,7 +206,7 @@ impl Chat {
         }
     }
 
-    /// A parcel takes its number, and goes when there is room.
+    /// Numbers a parcel and queues it; sends what has room.
     fn put_parcel(
         &mut self,
         now: Now,
@@ -221,8 +222,8 @@ impl Chat {
         self.go_on(now, to, fx);
     }
 
-    /// Parcels for these inboxes that a message concerns: one a shard and so many of its inboxes,
-    /// and others for the sender's own, and for those who are no members any more.
+    /// Hands a message to inboxes: in a parcel for each shard and slice of inboxes, and separate
+    /// ones for the sender's own inbox, for mentioned accounts, and for members who leave by it.
     fn hand_to_inboxes(
         &mut self,
         now: Now,
@@ -256,14 +257,14 @@ impl Chat {
         }
     }
 
-    /// Sends what may be on its way to a shard.
+    /// Sends the queued parcels to a shard for which there is room.
     fn go_on(&mut self, now: Now, to: ShardId, fx: &mut Effects) {
         while let Some(parcel) = self.outbox.ways[usize::from(to.0)].next() {
             self.hand_over(now, to, parcel, fx);
         }
     }
 
-    /// Whose membership of a group what is distributed ends.
+    /// The accounts whose membership of a group ends by this change.
     pub(crate) fn ends_for(&self, cargo: &Cargo) -> Ends {
         let change = match cargo {
             Cargo::Message(message) => GroupChange::of(&message.content),
@@ -279,8 +280,8 @@ impl Chat {
         }
     }
 
-    /// Whom what is distributed mentions, or invites: by their names, whichever account goes by
-    /// one.
+    /// The accounts that a message mentions or invites, by their names, whatever account has the
+    /// name.
     pub(crate) fn mentioned_by(&self, cargo: &Cargo) -> Mentioned {
         let Cargo::Message(message) = cargo else { return Mentioned::default() };
         let key = self.settings.home;
@@ -303,7 +304,7 @@ impl Chat {
         }
     }
 
-    /// A shard has everything up to this number in its inboxes.
+    /// Handles a shard's confirmation that all parcels up to this number are in their inboxes.
     pub(crate) fn confirmed(&mut self, now: Now, from: ShardId, upto: u64, fx: &mut Effects) {
         let again = self.again_after();
         let Outbox { ways, open, bytes, .. } = &mut self.outbox;
@@ -324,7 +325,7 @@ impl Chat {
         self.go_on(now, from, fx);
     }
 
-    /// A shard has refused a parcel, and so what came behind it: soon it may have room.
+    /// Handles a shard's refusal of a parcel and its successors, which are repeated after a pause.
     pub(crate) fn refused(&mut self, now: Now, from: ShardId) {
         let again = self.again_after();
         if let Some(way) = self.outbox.ways.get_mut(usize::from(from.0)) {
@@ -332,13 +333,13 @@ impl Chat {
         }
     }
 
-    /// A message is in every inbox.
+    /// Removes a message that is in every inbox.
     pub(crate) fn leaves(&mut self, (outbox, seq): OutboxPlace) {
         self.outbox.over.put(outbox, &[seq]);
     }
 
-    /// Says once more what was not confirmed in time, and takes out of the log what was; when to
-    /// come back.
+    /// Repeats parcels that were not confirmed in time, and removes distributed messages from the
+    /// log; returns when to be called again.
     pub(crate) fn turn_outbox(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.log.remove(&mut self.outbox.over, fx);
         let again = self.again_after();
@@ -360,7 +361,7 @@ impl Chat {
     }
 }
 
-/// Whose membership ends.
+/// The accounts whose membership ends.
 pub(crate) enum Ends {
     Nobodys,
     Of(Vec<TimelineId>),
@@ -377,7 +378,7 @@ impl Ends {
     }
 }
 
-/// Whom something mentions: where the accounts are at home, which no two names share.
+/// The accounts that a message mentions, by the hashes of their homes, which no two names share.
 #[derive(Default)]
 pub(crate) struct Mentioned {
     homes: Vec<u64>,
@@ -390,8 +391,8 @@ impl Mentioned {
     }
 }
 
-/// The outbox of a shard, of so many, or its like of another space: the first of a row of names
-/// that is at home there.
+/// The outbox of a shard, or its timeline in another space: the first of a sequence of names that
+/// hashes to the shard, out of this many.
 pub(crate) fn timeline_here(space: Space, key: HashKey, shard: ShardId, shards: u16) -> TimelineId {
     let named = |n: u32| {
         let (number, try_) = (shard.0.to_be_bytes(), n.to_be_bytes());

@@ -1,8 +1,8 @@
-//! Receivers of what is distributed: inboxes that it is put into, or members of a group who draw it
-//! from its conversation.
+//! Receivers of a message: inboxes that it is put into, or members of a group who draw it from its
+//! conversation.
 //!
-//! It knows nobody's place. Invariant: of members who draw, every shard is named that one of them
-//! is at home on.
+//! This module does not assign accounts to shards. Invariant: the shards of members who draw a
+//! message are all listed.
 
 use crate::groups::state::Abroad;
 use crate::label::Route;
@@ -10,25 +10,25 @@ use model::id::ShardId;
 use model::timeline::TimelineId;
 use std::sync::Arc;
 
-/// Those for whom something is.
+/// The receivers of a message.
 #[derive(Clone, Debug)]
 pub(crate) enum Receivers {
-    /// It is put into these inboxes.
+    /// Inboxes that the message is put into.
     Written(Arc<[TimelineId]>),
-    /// These members draw it.
+    /// Members who draw the message from its conversation.
     Read(Readers),
 }
 
-/// Members of a group that is read.
+/// Members of a read group.
 #[derive(Clone, Debug)]
 pub(crate) struct Readers {
-    /// Their inboxes, sorted.
+    /// The members' inboxes, sorted.
     pub(crate) members: Arc<[TimelineId]>,
-    /// Where these are at home.
+    /// Home shards of the members.
     pub(crate) shards: Arc<[ShardId]>,
-    /// Those of them who follow from this message on.
+    /// The members who follow the group from this message on.
     pub(crate) begin: Arc<[TimelineId]>,
-    /// All of them draw it at once, whether or not they are here.
+    /// All members draw the message at once, whether or not they are online.
     pub(crate) at_once: bool,
 }
 
@@ -38,16 +38,16 @@ impl From<Arc<[TimelineId]>> for Receivers {
     }
 }
 
-/// Whom a message concerns that is stored.
+/// Route and receivers of a message to be stored.
 pub(crate) struct Audience {
     pub(crate) route: Route,
     pub(crate) receivers: Receivers,
-    /// Members of other servers of the group that it is said to.
+    /// Members of other servers in the group of the message.
     pub(crate) abroad: Option<Abroad>,
 }
 
 impl Receivers {
-    /// Nobody.
+    /// No receivers.
     pub(crate) fn nobody() -> Receivers {
         Receivers::Written([].into())
     }
@@ -60,14 +60,13 @@ impl Receivers {
     }
 }
 
-/// What a parcel has its shard do.
+/// The operation that a parcel asks of its shard.
 #[derive(Clone, Debug)]
 pub(crate) enum Carriage {
-    /// Put it into these inboxes.
+    /// Put the message into these inboxes.
     Write,
-    /// These inboxes follow the group from it on.
+    /// These inboxes follow the group from the message on.
     Begin,
-    /// Have those members who are here draw it, or all of them at once. They are those of all
-    /// shards.
+    /// Online members draw the message, or all at once. `members` are those of all shards.
     Read { members: Arc<[TimelineId]>, at_once: bool },
 }

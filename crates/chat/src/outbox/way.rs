@@ -1,10 +1,10 @@
-//! The way of parcels to one shard: those that are not confirmed, in their order, of which the
-//! first are on their way.
+//! The queue of parcels to one shard: those that are not confirmed, in order; the first of them are
+//! on their way.
 //!
-//! The others wait for room: more at once than a log takes would be refused, and what is refused
-//! goes again with all that went behind it. What was refused goes again after a pause that doubles,
-//! what was lost after the time of [`Chat::again_after`](crate::Chat::again_after). It knows nobody
-//! to hand parcels to. Invariant: at least one is on its way while any is not confirmed.
+//! The others wait for room: a log that is sent more than it accepts refuses a parcel, and then all
+//! parcels behind it are repeated, too. Refused parcels are repeated after a pause that doubles,
+//! lost ones after [`Chat::again_after`](crate::Chat::again_after). This module does not send.
+//! Invariant: at least one parcel is on its way while any is not confirmed.
 
 use super::OutboxPlace;
 use crate::word::Parcel;
@@ -12,39 +12,41 @@ use base::time::{Instant, Now};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Parcels that are on their way to one shard.
+/// Largest number of parcels on their way to one shard.
 const UNDER_WAY_MAX: usize = 16_384;
 
-/// Their bytes, from all shards to one: half of what waits for a log at most.
+/// Largest size of the parcels on their way from all shards to one, bytes: at most half of what may
+/// wait for a log.
 const UNDER_WAY_BYTES_MAX: usize = 8 << 20;
 
-/// The pause after a refusal, the first.
+/// The first pause after a refusal.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// With a pause that has grown to this nothing gets through: the log there is full, or failed.
+/// A pause of at least this length means that no parcel gets through: the log there is full, or
+/// failed.
 const STUCK_PAUSE: Duration = Duration::from_millis(16 * 20);
 
-/// Parcels to one shard.
+/// Unconfirmed parcels to one shard.
 pub(super) struct Way {
-    /// The number of the last.
+    /// Number of the last parcel.
     last: u64,
     unconfirmed: VecDeque<(Parcel, OutboxPlace)>,
-    /// What they weigh.
+    /// Memory of all these parcels, bytes.
     bytes: u64,
-    /// Of them, so many of the first are on their way, and weigh so much.
+    /// Number and bytes of the parcels on their way, the first ones.
     under_way: usize,
     under_way_bytes: usize,
     under_way_bytes_max: usize,
-    /// When they are said once more, unless some are confirmed before.
+    /// Time at which the parcels are repeated, unless some are confirmed before.
     due: Instant,
-    /// One was refused: others that are confirmed put nothing off.
+    /// A parcel was refused: confirmations of others do not postpone the repetition.
     is_refused: bool,
     /// The pause after the next refusal.
     pause: Duration,
 }
 
 impl Way {
-    /// One of those from so many shards to another.
+    /// The queue of one of this many shards to another.
     pub(super) fn of(shards: u16) -> Way {
         Way {
             last: 0,
@@ -68,7 +70,7 @@ impl Way {
         self.last
     }
 
-    /// One more, behind all others.
+    /// Queues a parcel behind all others.
     pub(super) fn put(&mut self, now: Now, again: Duration, parcel: (Parcel, OutboxPlace)) {
         if self.unconfirmed.is_empty() {
             (self.due, self.is_refused) = (now.after(again), false);
@@ -77,13 +79,13 @@ impl Way {
         self.unconfirmed.push_back(parcel);
     }
 
-    /// Bytes of those that do not get through, however long they are waited for: they were refused
-    /// again and again, and none was confirmed in between.
+    /// Bytes of parcels that waiting does not get through: they were refused again and again, and
+    /// none was confirmed in between.
     pub(super) fn stuck_bytes(&self) -> u64 {
         if self.pause >= STUCK_PAUSE { self.bytes } else { 0 }
     }
 
-    /// The next that may be on its way; now it is.
+    /// The next parcel that has room; it counts as on its way.
     pub(super) fn next(&mut self) -> Option<Parcel> {
         let (parcel, _) = self.unconfirmed.get(self.under_way)?;
         let has_room = self.under_way < UNDER_WAY_MAX
@@ -96,7 +98,7 @@ impl Way {
         Some(parcel.clone())
     }
 
-    /// The first, if it is among those up to a number, which are in their inboxes.
+    /// Removes the first parcel, if it is among those confirmed up to a number.
     pub(super) fn confirm_first(
         &mut self,
         now: Now,
@@ -116,7 +118,7 @@ impl Way {
         Some(first)
     }
 
-    /// One of them was refused.
+    /// Records the refusal of a parcel.
     pub(super) fn refused(&mut self, now: Now, again: Duration) {
         if self.is_refused {
             return;
@@ -126,7 +128,7 @@ impl Way {
         self.pause = (2 * self.pause).min(again);
     }
 
-    /// If it is time nothing counts as on its way any more; how many did.
+    /// When a repetition is due, counts no parcel as on its way any more; returns how many were.
     pub(super) fn begin_again(&mut self, now: Now, again: Duration) -> Option<usize> {
         if self.unconfirmed.is_empty() || self.due > now.mono {
             return None;
@@ -136,7 +138,7 @@ impl Way {
         Some(std::mem::take(&mut self.under_way))
     }
 
-    /// When to come back.
+    /// Time at which a repetition is due.
     pub(super) fn due(&self) -> Option<Instant> {
         (!self.unconfirmed.is_empty()).then_some(self.due)
     }

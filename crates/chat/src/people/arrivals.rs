@@ -1,4 +1,4 @@
-//! What comes from other domains ([`model::chat::foreign`]), for accounts of this server.
+//! Arrivals from other domains ([`model::chat::foreign`]), for accounts of this server.
 //!
 //! ```text
 //! elsewhere ─► home of the account here: has that blocked it? ─┬─► presence, probes, stanzas:
@@ -6,11 +6,12 @@
 //!                  └────── answered ◄── home of the foreign ◄──┘
 //!                                       account: send, wishes, questions, as any account's
 //! ```
-//! A block of a whole domain is known at the home of whoever made it alone, so all that is for an
-//! account passes its home, in its line. What the foreign account says in a room here, or asks of
-//! one, is for no account and goes to the foreign one's home at once. It knows no stanza and no
-//! stream. Invariants: what a foreign account says is said by the home of its own address, and by
-//! nobody else's; what arrives is answered once; what one says to another stays in its order.
+//! A block of a whole domain is known only at the home of the account that made it, so every
+//! arrival for an account passes its home, in its queue. A foreign account's messages to a room
+//! here, and its queries about one, are for no account and go to the foreign account's home at
+//! once. This module does not know stanzas and streams. Invariants: a foreign account's requests
+//! are made by the home of its address alone; an arrival is answered once; messages of one account
+//! to another stay in order.
 
 use super::Task;
 use super::words::ProbeAsked;
@@ -30,13 +31,13 @@ use model::ports::chat::{ChatAnswer, ErrandWhat};
 use model::timeline::TimelineId;
 use std::sync::Arc;
 
-/// What may be at homes on other shards at once, a shard. One more is answered as busy.
+/// Arrivals of a shard that may wait for homes on other shards. A further one is answered as busy.
 const ARRIVING_MAX: usize = 65_536;
 
-/// What came of something that another shard was given.
+/// The result of an arrival that another shard carried out.
 #[derive(Debug)]
 pub struct ArrivalTaken {
-    /// The other's number.
+    /// The other shard's number of the arrival.
     pub(crate) number: u64,
     pub(crate) answer: ChatAnswer,
 }
@@ -58,8 +59,8 @@ impl ArrivalTaken {
 }
 
 impl Chat {
-    /// Something came from elsewhere, for an account with this number; none: there is no such
-    /// account, which has blocked nobody.
+    /// Accepts an arrival from another domain, for an account with this number; none: the account
+    /// does not exist, so it has blocked no one.
     pub(crate) fn foreign_arrives(
         &mut self,
         now: Now,
@@ -76,7 +77,7 @@ impl Chat {
         let concerned = arrival.concerns();
         let inbox = concerned.inbox(self.settings.home, id);
         let is_known = self.people.known.contains_key(&inbox);
-        // Nothing is read for what nobody would hear.
+        // The account is not read when no device of it could get the arrival.
         let is_heard = match &arrival.what {
             ArrivalWhat::Presence { .. } | ArrivalWhat::Probe { .. } => is_known,
             ArrivalWhat::Stanza { .. } => is_known || self.sessions.online.contains_key(&inbox),
@@ -93,7 +94,7 @@ impl Chat {
         self.for_person(now, (inbox, &concerned), task, fx);
     }
 
-    /// What an account of this shard has of whom it comes from is known.
+    /// Carries out an arrival whose sender is known to the account of this shard.
     pub(super) fn arrival_goes(
         &mut self,
         now: Now,
@@ -126,8 +127,8 @@ impl Chat {
         fx.answers.push((ask, ChatAnswer::Reached(reached)));
     }
 
-    /// The account has blocked whom something comes from: that hears what is heard of somebody whom
-    /// there is not, and of presence and wishes nothing.
+    /// Answers an arrival from a blocked sender: messages and queries as if the account did not
+    /// exist, presence and subscription requests as if they had been delivered.
     fn arrival_is_blocked(&mut self, ask: u64, what: &ArrivalWhat, fx: &mut Effects) {
         let told = |told| ChatAnswer::Told(Some(Box::new(told)));
         let number = 0;
@@ -148,7 +149,7 @@ impl Chat {
         fx.answers.push((ask, answer));
     }
 
-    /// Something is to be done at the home of the foreign account.
+    /// Passes an arrival on to the home of the foreign account.
     fn arrival_passes(&mut self, now: Now, ask: u64, arrival: ForeignArrival, fx: &mut Effects) {
         let home = self.settings.owner(&arrival.home);
         if home == self.settings.shard {
@@ -161,23 +162,23 @@ impl Chat {
         fx.peer_messages.push((home, ChatWord::Arrival(number, Box::new(arrival))));
     }
 
-    /// Another shard has done it, or not.
+    /// Answers an arrival that another shard has carried out or refused.
     pub(crate) fn arrival_taken(&mut self, taken: ArrivalTaken, fx: &mut Effects) {
         if let Some(ask) = self.people.arriving.take(taken.number) {
             fx.answers.push((ask, taken.answer));
         }
     }
 
-    /// Gives up what waits for other shards; when to come back.
+    /// Gives up arrivals that other shards did not answer in time; returns when to be called again.
     pub(super) fn turn_arrivals(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        // As long as an errand has; it may have been done all the same.
+        // The timeout is that of an errand; the arrival may have been carried out all the same.
         let ms_max = self.settings.limits.answer_ms_max.saturating_mul(2);
         let (over, next) = self.people.arriving.overdue(now, ms_max);
         fx.answers.extend(over.into_iter().map(|ask| (ask, ChatAnswer::Busy)));
         next
     }
 
-    /// A foreign account that is at home here says or wants something, as a device would.
+    /// Makes the request of a foreign account whose home is this shard, as a device would.
     pub(crate) fn foreign_says(
         &mut self,
         now: Now,
@@ -186,7 +187,7 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let ForeignArrival { home: address, what } = arrival;
-        // The domain may be ours by now: then nobody else speaks for it.
+        // The domain may have become one of this server: then no other server speaks for it.
         if !self.settings.is_foreign(&address) {
             return self.answer_owed(owed, ChatAnswer::Reached(false), fx);
         }
@@ -209,7 +210,7 @@ impl Chat {
         self.errand_asks(now, owed, (asker, what), fx);
     }
 
-    /// A foreign account asks about nodes of an account here, as one of ours would.
+    /// Makes a foreign account's request about nodes of an account here, as a local account would.
     fn foreign_asks_nodes(
         &mut self,
         now: Now,
@@ -228,7 +229,7 @@ impl Chat {
     }
 }
 
-/// Whether somebody says something.
+/// Whether an arrival is a message.
 fn is_message(what: &ArrivalWhat) -> bool {
     let is_send = |what: &ErrandWhat| matches!(what, ErrandWhat::Send(_));
     match what {
@@ -238,8 +239,8 @@ fn is_message(what: &ArrivalWhat) -> bool {
     }
 }
 
-/// Whether somebody answers, or takes back what it has wanted: what is between two stays true while
-/// one has blocked the other, and nobody hears of it.
+/// Whether an arrival answers a subscription request or withdraws one: subscriptions stay correct
+/// while one party has blocked the other, without a notice to any device.
 fn is_taken_back(what: &ArrivalWhat) -> bool {
     match what {
         ArrivalWhat::Wish(wish) => {

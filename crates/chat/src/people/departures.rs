@@ -1,30 +1,30 @@
-//! When accounts of this shard were last there (XEP-0012), as far as this process has seen them go.
+//! Times when accounts of this shard were last online (XEP-0012), as far as this process has seen.
 //!
-//! Nothing of it is stored: going would be a write, and after a start the moment is not known of
-//! whoever went before. Beyond a limit those that went first are forgotten. Invariant: an account
-//! of which some device is there has not gone.
+//! The times are not stored, since that would take a write for each logout; after a restart they
+//! are unknown. Beyond a limit the oldest are forgotten. Invariant: an account with an online
+//! device has no such time.
 
 use crate::Chat;
 use base::time::{Instant, Now};
 use model::timeline::TimelineId;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Accounts that went, and when.
+/// Accounts that went offline, and when.
 #[derive(Default)]
 pub(super) struct Departures {
     gone: HashMap<TimelineId, Instant>,
     order: BTreeSet<(Instant, TimelineId)>,
-    /// Those that went in this turn.
+    /// Accounts that went offline in this turn.
     going: HashSet<TimelineId>,
 }
 
 impl Departures {
-    /// An account was there, and is there no longer.
+    /// Records that an account has gone offline.
     pub(super) fn goes(&mut self, inbox: TimelineId) {
         self.going.insert(inbox);
     }
 
-    /// It is there.
+    /// Records that an account is online.
     pub(super) fn comes(&mut self, inbox: TimelineId) {
         self.going.remove(&inbox);
         if let Some(at) = self.gone.remove(&inbox) {
@@ -32,7 +32,7 @@ impl Departures {
         }
     }
 
-    /// Those that went went now; so many are remembered.
+    /// Sets the time of accounts that went offline in this turn; at most `most` are remembered.
     pub(super) fn turn(&mut self, now: Now, most: usize) {
         for inbox in std::mem::take(&mut self.going) {
             if let Some(before) = self.gone.insert(inbox, now.mono) {
@@ -46,7 +46,7 @@ impl Departures {
         }
     }
 
-    /// How many seconds ago it went; none: it is not known.
+    /// Seconds since an account went offline; none: unknown.
     fn ago_s(&self, now: Now, inbox: TimelineId) -> Option<u64> {
         if self.going.contains(&inbox) {
             return Some(0);
@@ -57,7 +57,7 @@ impl Departures {
 }
 
 impl Chat {
-    /// How many seconds ago an account was last there, 0 while it is; none: it is not known.
+    /// Seconds since an account was last online, 0 while it is; none: unknown.
     pub(super) fn last_there_s(&self, now: Now, inbox: TimelineId) -> Option<u64> {
         match self.people.present(inbox).next() {
             Some(_) => Some(0),
@@ -65,7 +65,8 @@ impl Chat {
         }
     }
 
-    /// A device of an account came, or went, by what it says of itself or by its end.
+    /// Records that a device of an account came online or went offline, by its presence or by its
+    /// end.
     pub(super) fn device_came_or_went(&mut self, inbox: TimelineId) {
         let is_there = self.people.present(inbox).next().is_some();
         match is_there {

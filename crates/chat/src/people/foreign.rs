@@ -1,14 +1,14 @@
-//! The way to accounts of other domains ([`model::chat::foreign`]); what comes from them is in
-//! [`arrivals`](super::arrivals).
+//! Messages and presence for accounts of other domains ([`model::chat::foreign`]); those from them
+//! are in [`arrivals`](super::arrivals).
 //!
 //! ```text
 //! send ─► conversation (stored, answered) ─► inboxes ─► its own: appended
 //!                                                └─────► a foreign one: queued, goes out
 //! ```
-//! A foreign account has a home by its address, and ties there like any other; but no session, and
-//! no inbox: what arrives for that stands in a queue ([`queue`]) and is handed out. So whatever
-//! homes say to each other of two accounts holds for it, too: blocks, wishes to see each other, who
-//! sees whom. It knows no stanza and no stream.
+//! A foreign account has a home by its address, and ties there like any other; but it has no
+//! session, and no inbox: messages for its inbox are put into a queue ([`queue`]) and sent to its
+//! server. So the protocol between homes holds for it, too: blocks, subscription requests,
+//! visibility of presence. This module does not know stanzas and streams.
 
 pub(crate) mod queue;
 
@@ -29,10 +29,10 @@ use model::id::ConnRef;
 use model::timeline::TimelineId;
 use std::sync::Arc;
 
-/// How a device is there; none: it went.
+/// A device and its presence; none: it has gone offline.
 type DeviceState = (Box<str>, Option<Arc<Availability>>);
 
-/// A foreign account is told how devices of somebody are there.
+/// Sends the presence of an account's devices to a foreign account.
 pub(crate) fn tell(
     from: &AccountAddress,
     to: &AccountAddress,
@@ -47,19 +47,19 @@ pub(crate) fn tell(
     }));
 }
 
-/// A foreign account is told that somebody is on no device any more.
+/// Notifies a foreign account that an account is offline on all devices.
 pub(crate) fn tell_gone(from: &AccountAddress, to: &AccountAddress, fx: &mut Effects) {
     let (from, to, device, availability) = (from.clone(), to.clone(), None, None);
     fx.foreign.push(ForeignWord::Presence { from, device, availability, to });
 }
 
-/// How a foreign account is there is asked, for somebody who sees it.
+/// Requests the presence of a foreign account for an account that may see it.
 pub(crate) fn probe(from: &AccountAddress, to: &AccountAddress, fx: &mut Effects) {
     fx.foreign.push(ForeignWord::Probe { from: from.clone(), to: to.clone() });
 }
 
-/// A foreign account that wishes to see somebody whom it may see already is told so again: its own
-/// server has forgotten it (RFC 6121 3.1.3).
+/// Repeats the approval to a foreign account that requests a subscription which it has already: its
+/// own server has lost it (RFC 6121 3.1.3).
 pub(crate) fn answer_again(
     (foreign, contact): (AccountAddress, AccountAddress),
     (order, now): (&ContactOrder, Subscription),
@@ -74,15 +74,14 @@ pub(crate) fn answer_again(
 }
 
 impl Chat {
-    /// What of something that arrives for a foreign account goes out to it: a message, unless it
-    /// said that itself.
+    /// The part of a parcel for a foreign account that is sent to its server: a message, unless the
+    /// account itself sent it.
     pub(crate) fn goes_out<'a>(&self, own: bool, cargo: &'a Cargo) -> Option<&'a Arc<ChatMessage>> {
         let Cargo::Message(message) = cargo else { return None };
         (!own && self.settings.is_foreign(&message.to)).then_some(message)
     }
 
-    /// Something was said in a group, or happened there: members of other servers hear of it, who
-    /// were some before, or are now.
+    /// Sends a message or change of a group to its former and present members on other servers.
     pub(crate) fn group_goes_out(
         &self,
         message: &Arc<ChatMessage>,
@@ -96,8 +95,8 @@ impl Chat {
         }
     }
 
-    /// The home of a foreign account has heard something of a contact here: it is told. `begins`:
-    /// from now on it sees the contact.
+    /// Passes a change of a contact here on to a foreign account. `begins`: from now on it sees the
+    /// contact's presence.
     pub(crate) fn foreign_heard(
         &mut self,
         (foreign, contact, peer): (AccountAddress, Arc<Contact>, Option<TimelineId>),
@@ -121,7 +120,7 @@ impl Chat {
         }
     }
 
-    /// A device has a stanza for another domain.
+    /// Sends a device's stanza to another domain.
     pub(crate) fn hand_on(&mut self, now: Now, from: ConnRef, on: HandingOn, fx: &mut Effects) {
         let HandingOn { session, to, stanza, directed, refusal } = on;
         let Some(key) = self.sessions.bound(from, session) else { return };

@@ -1,8 +1,8 @@
-//! Lists of contacts: all of them, what changed behind a version, and pages of either.
+//! Lists of contacts: whole, changes since a version, and pages of either.
 //!
-//! A page has contacts in the order of their versions, so a list goes on behind the last of them
-//! whatever changes meanwhile. Invariant: who has a list up to a version, whole or page by page,
-//! has each contact as it was then, and none that was gone.
+//! A page has contacts in the order of their versions, so the next page begins behind the last
+//! one's version, whatever changes meanwhile. Invariant: a client with a list up to a version,
+//! whole or by pages, has each contact as it was then, and no removed one.
 
 use crate::sessions::Requester;
 use crate::{Chat, Effects};
@@ -12,7 +12,7 @@ use model::timeline::TimelineId;
 use std::sync::Arc;
 
 impl Chat {
-    /// The contacts of an account, or those that changed behind a version.
+    /// Sends the contacts of an account, or those that changed since a version.
     pub(super) fn list_contacts(
         &mut self,
         inbox: TimelineId,
@@ -39,7 +39,7 @@ impl Chat {
         self.answer_session((conn, session), list, fx);
     }
 
-    /// A part of them, for a session that is there from now on unless it has said otherwise.
+    /// Sends a page of contacts, and marks the session as online unless it has sent a presence.
     pub(super) fn page_contacts(
         &mut self,
         inbox: TimelineId,
@@ -63,10 +63,10 @@ impl Chat {
 }
 
 impl super::Person {
-    /// A part of its contacts.
+    /// A page of the account's contacts.
     fn page(&self, number: u32, range: ContactsRange) -> ContactsPage {
         let ContactsRange { after, since, count } = range;
-        // What is gone since then is still known, unless the floor has passed it.
+        // Removed contacts are remembered unless the floor has passed their versions.
         let since = since.max(after);
         let is_known = (self.floor..=self.version).contains(&since);
         let is_anew = since == 0 || !is_known;

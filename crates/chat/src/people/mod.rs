@@ -1,4 +1,4 @@
-//! People: whom each account of this shard knows, and who sees whom.
+//! People: the contacts of each account of this shard, and the visibility of presence.
 //!
 //! ```text
 //!                          ┌ not here: its rows are read
@@ -7,10 +7,10 @@
 //!                                                                  └► what the other's home has
 //!                                                                     to know, until it does
 //! ```
-//! An account's ties are rows at its home, read when somebody needs them and kept while there is
-//! room. An account that owes another's home a word has a row that says so, written before, by
-//! which a start finds it. Invariants: a wish is answered when its row is on stable storage; a
-//! receipt is given when what it is for is; presence goes to nobody who is not subscribed.
+//! An account's ties are rows at its home, read when they are needed and kept while there is room.
+//! An account whose home owes another home a word has a row that marks this, written before, by
+//! which a start finds it. Invariants: an order is answered when its row is on stable storage; a
+//! receipt is sent when its word is; presence goes only to subscribers.
 
 mod arrivals;
 mod departures;
@@ -59,74 +59,76 @@ use std::sync::Arc;
 use store::Step;
 use walks::Walks;
 
-/// What may wait for one account. One more is answered as busy; what homes say is said again.
+/// Tasks that may wait for one account. A further one is answered as busy; homes repeat their
+/// words.
 const LINE_MAX: usize = 4_096;
 
-/// What an account costs as if it were contacts.
+/// Cost of an account itself in memory, in contacts.
 const BESIDE_CONTACTS: usize = 4;
 
-/// Different things that sessions said of themselves and that are remembered, to keep one of each.
+/// Recent presences of sessions that are remembered, to share equal ones.
 const SAID_LATELY_MAX: usize = 16;
 
-/// Accounts that owed something at a start and are read in one turn.
+/// Accounts with debts from before a start that are read in one turn.
 const LEFT_A_TURN_MAX: usize = 64;
 
-/// Accounts of this shard that somebody needs, by their inboxes.
+/// Accounts of this shard in use, by their inboxes.
 #[derive(Default)]
 pub(crate) struct People {
     known: HashMap<TimelineId, Box<Person>>,
-    /// Contacts of all of them, and a few for each account itself.
+    /// Number of contacts of all accounts, and `BESIDE_CONTACTS` for each account itself.
     contacts: usize,
-    /// Of these, what was needed when they were looked through last.
+    /// The part of `contacts` that was in use at the last check.
     needed: usize,
-    /// Accounts that owed something at the start.
+    /// Accounts that had debts at the start.
     left: VecDeque<(TimelineId, AccountAddress)>,
-    /// When they are read, if the log could not lately.
+    /// Time of the next attempt to read them, if the log was busy.
     left_due: Instant,
-    /// Words whose receipts are awaited: account and contact.
+    /// Ties with words whose receipts are awaited: account and contact.
     said: Waits<(TimelineId, AccountAddress)>,
-    /// Wishes that are answered when the contact's home knows.
+    /// Block orders that are answered when the contact's home knows of them.
     blocking: Waits<Blocking>,
-    /// What came from elsewhere and is done at another home: commands that wait for it.
+    /// Arrivals from other domains at other homes: the commands that wait for them.
     arriving: Waits<u64>,
-    /// Stanzas that say that devices are not there any more, for those who were told that they are.
+    /// Stanzas of farewell from devices that went offline, for receivers of their directed
+    /// presence.
     farewells: Vec<(AccountAddress, stanzas::Handing)>,
-    /// Words about presence whose receipts are awaited.
+    /// Presence words whose receipts are awaited.
     walking: Waits<(TimelineId, ShardId)>,
-    /// Accounts with something to say of presence.
+    /// Accounts with presence to send or request.
     ready: VecDeque<TimelineId>,
-    /// Accounts that have said too much of it, and when they may again.
+    /// Accounts that exceeded the rate of presence, and when they may continue.
     held: BTreeSet<(Instant, TimelineId)>,
     departures: Departures,
     pub(crate) partings: Partings,
-    /// What sessions said of themselves last, the oldest first: most say what others do.
+    /// Recent presences of sessions, the oldest first: most sessions send equal ones.
     said_lately: VecDeque<Arc<Availability>>,
 }
 
-/// Who blocked whom and waits for it to be so everywhere.
+/// A block order that waits until the contact's home knows of it.
 struct Blocking {
     wait: Requester,
     inbox: TimelineId,
     contact: AccountAddress,
 }
 
-/// An account that somebody needs.
+/// An account in use.
 pub(crate) struct Person {
     address: AccountAddress,
     step: Step,
     line: ThinQueue<Task>,
     ties: BTreeMap<AccountAddress, Tie>,
-    /// Of the last change.
+    /// Version of the last change.
     version: u64,
-    /// Of what was removed before is not known any more.
+    /// Contacts removed up to this version are not remembered.
     floor: u64,
-    /// A row says that it owes something.
+    /// A row marks that the account has debts.
     is_marked: bool,
-    /// Something in the log may be more than is needed.
+    /// The log may have rows that are not needed.
     is_untidy: bool,
-    /// Ties that block a whole domain.
+    /// Number of ties that block a whole domain.
     domains_blocked: u32,
-    /// Its sessions that asked about people.
+    /// Sessions of the account that use contacts or presence.
     sessions: SmallMap<Key, Here>,
     walks: Walks,
 }
@@ -134,45 +136,46 @@ pub(crate) struct Person {
 const _: () = assert!(size_of::<Person>() <= 160, "of each account that is here");
 const _: () = assert!(size_of::<(Key, Here)>() <= 48, "of each session of it");
 
-/// A session that asked about people.
+/// A session that uses contacts or presence.
 struct Here {
     conn: ConnRef,
     device: Box<str>,
-    /// It is told of changes.
+    /// The session gets changes of contacts.
     follows: bool,
-    /// What it says of itself.
+    /// Presence of the session.
     present: Option<Arc<Availability>>,
-    /// It has said something of itself, be it that it is not there.
+    /// The session has sent a presence, available or not.
     has_said: bool,
 }
 
-/// What somebody wants of an account that is at home here.
+/// A task for an account of this shard.
 pub(crate) enum Task {
-    /// A session wants something of a contact, who is this account now.
+    /// A session's order about a contact, whose inbox is given if it was found.
     Order(Requester, Box<(AccountAddress, ContactOrder)>, Option<TimelineId>),
-    /// A session wants the contacts, or those behind a version.
+    /// A session's request for all contacts, or for changes since a version.
     List(Requester, Option<u64>),
-    /// A session wants a part of the contacts.
+    /// A session's request for a page of contacts.
     Page(Requester, ContactsRange),
-    /// A session is there like this.
+    /// A session's presence.
     Present(Requester, Option<Arc<Availability>>),
-    /// A flow wants to look at what the account has of others.
+    /// A flow's request to look at the account's ties.
     Flow(WaitKey),
-    /// Something is told in a group that it is in, unless it has blocked whoever tells it.
+    /// A transient message of a group that the account is in, unless it has blocked the sender.
     Heard(Arc<Transient>),
-    /// Somebody has what the account said, and its devices may hear of it, likewise.
+    /// A notice that a message of the account was delivered, for its devices, unless it has blocked
+    /// the receiver.
     Delivered(Box<DeliveredTold>),
-    /// Something comes from elsewhere, unless it is blocked; a command waits for it.
+    /// An arrival from another domain, unless its sender is blocked; a command waits for it.
     Arrival(u64, Box<ForeignArrival>),
-    /// Another's home says something.
+    /// A word of another account's home.
     Word(ShardId, Box<TieTold>),
-    /// Another's home has taken something.
+    /// A receipt of another account's home.
     Receipt(Box<TieReceipt>),
-    /// Its contacts are to be told of a node of it.
+    /// A change of a node of the account, for its contacts.
     NodeNews(Box<UntoldNode>),
-    /// Ends one more tie of an account that was removed.
+    /// Ends one more tie of a removed account.
     Part,
-    /// It owed something at the start.
+    /// Reads the account, which had debts at the start.
     Settle,
 }
 
@@ -193,19 +196,19 @@ impl Person {
         }
     }
 
-    /// Whether nobody needs it.
+    /// Whether the account is not in use.
     fn is_idle(&self) -> bool {
         let is_quiet = self.line.is_empty() && self.sessions.is_empty() && self.walks.is_idle();
         is_quiet && self.step.is_ready() && self.ties.values().all(|tie| tie.owes == 0)
     }
 
-    /// Whether its ties are in memory and nothing waits.
+    /// Whether its ties are in memory and no task waits.
     fn is_free(&self) -> bool {
         self.line.is_empty() && self.step.is_ready()
     }
 
-    /// The version that a change has. It is above all before, also of contacts that are not known
-    /// any more: so a wish is named by it, too.
+    /// The version of the next change. It is above all earlier ones, also of contacts that are not
+    /// remembered, so it serves as the number of a subscription request, too.
     fn next_version(&self, now: Now) -> u64 {
         now.wall_ms.max(self.version + 1)
     }
@@ -214,13 +217,13 @@ impl Person {
         self.ties.len() + BESIDE_CONTACTS
     }
 
-    /// Whether it has blocked a contact, or the whole domain of that.
+    /// Whether the account has blocked a contact, or the contact's whole domain.
     fn blocks(&self, contact: &AccountAddress) -> bool {
         let is_blocked = self.ties.get(contact).is_some_and(|tie| tie.contact.is_blocked);
         is_blocked || self.blocks_domain_of(contact)
     }
 
-    /// Whether it has blocked the whole domain of a contact that is none itself.
+    /// Whether the account has blocked the whole domain of a contact that is not a domain itself.
     fn blocks_domain_of(&self, contact: &AccountAddress) -> bool {
         let of_domain = || self.ties.get(contact.of_its_domain());
         self.domains_blocked > 0
@@ -228,19 +231,19 @@ impl Person {
             && of_domain().is_some_and(|tie| tie.contact.is_blocked)
     }
 
-    /// Whether it sees a contact's presence.
+    /// Whether the account sees a contact's presence.
     fn sees(&self, tie: &Tie) -> bool {
         tie.sees() && !self.blocks_domain_of(&tie.contact.address)
     }
 
-    /// Whether a contact sees its presence, as far as is known here ([`Tie::is_seen`]).
+    /// Whether a contact sees the account's presence, as far as is known here ([`Tie::is_seen`]).
     fn is_seen(&self, tie: &Tie) -> bool {
         tie.is_seen() && !self.blocks_domain_of(&tie.contact.address)
     }
 }
 
 impl People {
-    /// What a session says of itself, shared with those who said the same lately.
+    /// Shares a session's presence with other sessions that recently sent an equal one.
     fn shared(&mut self, said: Arc<Availability>) -> Arc<Availability> {
         if let Some(same) = self.said_lately.iter().find(|other| **other == said) {
             return same.clone();
@@ -252,12 +255,12 @@ impl People {
         said
     }
 
-    /// What an account has of another, if it is in memory.
+    /// The tie of an account with another, if it is in memory.
     pub(crate) fn tie(&self, inbox: TimelineId, contact: &AccountAddress) -> Option<&Tie> {
         self.known.get(&inbox)?.ties.get(contact)
     }
 
-    /// Whether an account has blocked another, or the whole domain of that, if its ties are in
+    /// Whether an account has blocked another, or the other's whole domain, if its ties are in
     /// memory.
     pub(crate) fn blocks(&self, inbox: TimelineId, contact: &AccountAddress) -> bool {
         self.known.get(&inbox).is_some_and(|person| person.blocks(contact))
@@ -268,18 +271,18 @@ impl People {
         self.tie(inbox, other).is_some_and(|tie| tie.is_barred)
     }
 
-    /// Whether something waits for what an account has of others.
+    /// Whether a task waits for an account's ties.
     pub(crate) fn is_waited_for(&self, inbox: TimelineId) -> bool {
         self.known.get(&inbox).is_some_and(|person| !person.is_free())
     }
 
-    /// Sessions of an account that have said that they are there.
+    /// Sessions of an account that have sent available presence.
     pub(crate) fn present(&self, inbox: TimelineId) -> impl Iterator<Item = (Key, ConnRef)> {
         let here = self.known.get(&inbox).into_iter().flat_map(|person| person.sessions.iter());
         here.filter(|(_, here)| here.present.is_some()).map(|(key, here)| (*key, here.conn))
     }
 
-    /// Whether a session has said so, and with a priority of at least this.
+    /// Whether a session has sent available presence, with a priority of at least this.
     pub(crate) fn is_present(&self, inbox: TimelineId, session: Key, priority: i8) -> bool {
         let person = self.known.get(&inbox);
         let here = person.and_then(|person| person.sessions.at(&session));
@@ -289,7 +292,7 @@ impl People {
 }
 
 impl Chat {
-    /// Something is for an account of this shard.
+    /// Carries out a task for an account of this shard, or queues it until its ties are read.
     pub(crate) fn for_person(
         &mut self,
         now: Now,
@@ -320,10 +323,10 @@ impl Chat {
         self.advance_person(now, inbox, fx);
     }
 
-    /// With too many contacts in memory, those of accounts that nobody needs are forgotten.
+    /// With too many contacts in memory, forgets accounts that are not in use.
     fn forget_idle_people(&mut self) {
         let most = self.settings.limits.chat.contacts_known_max as usize;
-        // Where most of it is needed, not all of it is looked through for each who comes.
+        // When most contacts are in use, not all of them are checked for each new account.
         let due = most.max(self.people.needed + self.people.needed / 8);
         if self.people.contacts >= due {
             self.people.known.retain(|_, person| !person.is_idle());
@@ -332,7 +335,7 @@ impl Chat {
         }
     }
 
-    /// A flow has looked at what an account has of others: whatever waits behind it goes on.
+    /// Continues with an account's tasks after a flow has looked at its ties.
     pub(crate) fn contacts_left(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         if let Some(person) = self.people.known.get_mut(&inbox)
             && matches!(person.step, Step::Entered)
@@ -342,7 +345,7 @@ impl Chat {
         }
     }
 
-    /// Does what waits for an account, until one of it has to be written.
+    /// Carries out an account's tasks until one of them has to write.
     fn advance_person(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         while let Some(person) = self.people.known.get_mut(&inbox)
             && person.step.is_ready()
@@ -357,7 +360,7 @@ impl Chat {
         }
     }
 
-    /// Does what is wanted of an account that waits for nothing.
+    /// Carries out a task of an account whose ties are in memory and free.
     fn do_for_person(&mut self, now: Now, inbox: TimelineId, task: Task, fx: &mut Effects) {
         match task {
             Task::Order(wait, about, peer) => {
@@ -386,7 +389,7 @@ impl Chat {
         }
     }
 
-    /// What is wanted of an account cannot be done now.
+    /// Refuses a task that cannot be carried out now.
     fn refuse_person(&mut self, task: Task, fault: ChatFault, fx: &mut Effects) {
         match task {
             Task::Order(wait, ..)
@@ -403,21 +406,21 @@ impl Chat {
                 let answer = if is_busy { ChatAnswer::Busy } else { ChatAnswer::StoreFailed };
                 fx.answers.push((ask, answer));
             }
-            // Whoever missed it asks.
+            // A client that missed the notice asks for the position.
             Task::Delivered(_) => {}
-            // They are said again.
+            // Homes repeat words and receipts.
             Task::Word(..) | Task::Receipt(_) => {}
             Task::NodeNews(news) => {
                 fx.counters.count_by(ChatCounter::NodeNewsLost, news.events.len() as u64);
             }
-            // It is tried again ([`Partings`]).
+            // The next turn repeats it ([`Partings`]).
             Task::Part => {}
-            // Whoever is here has said what it owes.
+            // An account in memory sends its debts by itself.
             Task::Settle => {}
         }
     }
 
-    /// The answer to what a session asked about people.
+    /// Answers a session's request about people.
     fn answer_people(&mut self, wait: Requester, result: Result<(), ChatFault>, fx: &mut Effects) {
         let Requester { conn, session, number } = wait;
         let answer = match result {
@@ -430,7 +433,7 @@ impl Chat {
         self.answer_session((conn, session), answer, fx);
     }
 
-    /// The session of an account that asks about people, told of them from now on.
+    /// The entry of a session that uses contacts or presence; it is created if needed.
     fn here(&mut self, inbox: TimelineId, wait: Requester) -> Option<(Key, &mut Here)> {
         let key = wait.session.key();
         let session = self.sessions.slab.at(key).filter(|it| it.inbox == inbox)?;
@@ -440,8 +443,8 @@ impl Chat {
         Some((key, person.sessions.at_or_insert(key, new)))
     }
 
-    /// Goes on with what homes have not confirmed, with presence, and with what a start left; when
-    /// to come back.
+    /// Repeats unconfirmed words, and continues with presence and with debts from before the start;
+    /// returns when to be called again.
     pub(crate) fn turn_people(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let left = self.turn_left(now, fx);
         let again_ms = self.settings.limits.chat.redistribute_ms;
@@ -463,7 +466,7 @@ impl Chat {
         earliest([left, words, blocks, walks, partings, arrivals])
     }
 
-    /// Accounts that owed something at the start say it, a few in each turn.
+    /// Reads accounts that had debts at the start, a few in each turn.
     fn turn_left(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         for _ in 0..LEFT_A_TURN_MAX {
             if self.people.left.is_empty() || self.log.has_failed() {
@@ -478,7 +481,7 @@ impl Chat {
         Some(now.mono)
     }
 
-    /// A session of an account ends.
+    /// Removes a session that ends.
     pub(crate) fn leaves_people(&mut self, key: Key, inbox: TimelineId, fx: &mut Effects) {
         self.leaves_nodes(key, fx);
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
@@ -489,7 +492,7 @@ impl Chat {
         }
     }
 
-    /// A session of an account goes on over another connection.
+    /// Moves a session to another connection, on which it continues.
     pub(crate) fn people_resume(&mut self, inbox: TimelineId, key: Key, conn: ConnRef) {
         let person = self.people.known.get_mut(&inbox);
         if let Some(here) = person.and_then(|person| person.sessions.at_mut(&key)) {
@@ -512,7 +515,7 @@ impl Chat {
     }
 }
 
-/// A session as who waits for an answer of it.
+/// The requester of an answer to a session.
 fn requester(conn: ConnRef, session: SessionRef, number: u32) -> Requester {
     Requester { conn, session, number }
 }

@@ -1,6 +1,6 @@
-//! What sessions want of contacts.
+//! Orders and requests of sessions about contacts.
 //!
-//! Invariant: each wish is answered once, by "done" when it is on stable storage or by why not.
+//! Invariant: each order is answered once: "done" when it is on stable storage, or the fault.
 
 use super::store::{Change, Then};
 use super::tie::Tie;
@@ -17,11 +17,11 @@ use model::pressure::Pressure;
 use model::timeline::{Space, TimelineId};
 use std::sync::Arc;
 
-/// Memory of a wish whose contact is being found, bytes, at most.
+/// Largest memory of an order whose contact is being found, bytes.
 const WISH_BYTES: usize = GREETING_BYTES_MAX + GREETING_EXTRA_BYTES_MAX;
 
-/// A session wants something of a contact, who is found first. `is_blind`: whoever wishes is told
-/// the same of somebody whom there is not as of somebody who does not answer (RFC 6121 8.5.1).
+/// Carries out an order about a contact after finding it. `is_blind`: a missing account gives the
+/// same answer as one that does not reply (RFC 6121 8.5.1).
 async fn find_and_order(
     mut flow: Flow,
     wait: Requester,
@@ -33,7 +33,7 @@ async fn find_and_order(
     let (chat, now, fx) = flow.state();
     let peer = match id {
         Ok(id) => Some(about.0.inbox(chat.settings.home, id)),
-        // Whoever is not there yet may be blocked beforehand.
+        // A name without an account may be blocked beforehand.
         Err(ChatFault::UnknownAccount) if is_blind || about.1 == ContactOrder::Block => None,
         Err(fault) => return chat.answer_people(wait, Err(fault), fx),
     };
@@ -41,7 +41,7 @@ async fn find_and_order(
 }
 
 impl Chat {
-    /// A session asks about people.
+    /// Carries out a session's request about contacts or presence.
     pub(crate) fn ask_people(
         &mut self,
         now: Now,
@@ -92,9 +92,9 @@ impl Chat {
         }
     }
 
-    /// Whether this may be wanted of somebody of this address. A domain of ours is no contact, and
-    /// not blocked; of any other a service of rooms may be, which is no contact either. What
-    /// domains were once is undone whosever they are by now.
+    /// Whether this order may be made for this address. A local domain cannot be a contact or be
+    /// blocked; a room service cannot be a contact. Removing and unblocking are allowed for any
+    /// domain, since the domain may have changed hands after the tie was made.
     fn may_be_contact(&self, contact: &AccountAddress, order: &ContactOrder) -> bool {
         let is_room = contact.is_group() || contact.is_chatroom();
         if !contact.is_domain() {
@@ -138,7 +138,7 @@ impl Chat {
         large.or(is_busy.then_some(ChatFault::Busy))
     }
 
-    /// Does what a session wants of a contact.
+    /// Carries out a session's order about a contact.
     pub(super) fn order_tie(
         &mut self,
         now: Now,
@@ -152,7 +152,7 @@ impl Chat {
         let mut tie = known.cloned().unwrap_or_else(|| Tie::new(contact));
         match peer {
             Some(peer) => tie.is_now(peer),
-            // Nobody has that name now: whoever had it is told nothing more.
+            // The name has no account now: its former account gets no more words.
             None if wants_account(&tie.contact.address, &order) => tie.is_nobody(),
             None => {}
         }
@@ -177,7 +177,7 @@ impl Chat {
     }
 }
 
-/// Whether it has to be known who the contact is now.
+/// Whether the order needs the contact's present account.
 fn wants_account(contact: &AccountAddress, order: &ContactOrder) -> bool {
     let is_asking =
         |verb| matches!(verb, SubscriptionVerb::Subscribe | SubscriptionVerb::Subscribed);

@@ -1,13 +1,14 @@
-//! Accounts that were removed from the book leave the lists of those who had them as contacts.
+//! Ends the ties of accounts that were removed from the account book.
 //!
 //! ```text
 //! book: row ─► account removed ─► rules rise ─► rows are read ─► which inbox? ─► its ties end,
 //!                                                                one at a time ─► row deleted
 //! ```
-//! The book writes a row before it removes an account, so a kill between the two, or later, leaves
-//! the row, and the next start goes on. Ties end as by an order to remove each contact, so other
-//! homes and other servers are told as ever. A second look, [`SETTLES`] later, ends what was on its
-//! way during the first. Invariant: a row goes when its account has no tie left and owes nobody.
+//! The book writes a row before it removes an account, so a crash between the two, or later, leaves
+//! the row, and the next start continues. Ties end as by an order to remove each contact, so other
+//! homes and other servers are notified as usual. A second pass, [`SETTLES`] later, ends ties that
+//! were on their way during the first. Invariant: a row is deleted when its account has no ties and
+//! no debts left.
 
 use super::Task;
 use super::orders::wish;
@@ -28,57 +29,58 @@ use std::time::Duration;
 
 const VERSION: u8 = 1;
 
-/// Removed accounts whose ties end at once, a shard. The others wait in their rows.
+/// Removed accounts of a shard whose ties end at once. The others wait in their rows.
 const AT_ONCE: usize = 64;
 
-/// After so long the ties of a removed account are looked at once more.
+/// Pause before the second pass over the ties of a removed account.
 const SETTLES: Duration = Duration::from_secs(10);
 
-/// After so long what could not be done is tried again.
+/// Pause before a step that failed is repeated.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Removed accounts of this shard.
 #[derive(Default)]
 pub(crate) struct Partings {
     open: BTreeMap<TimelineId, Parting>,
-    /// What all rows were looked at for.
+    /// The cause for which all rows were last read.
     looked: Option<Cause>,
-    /// What the rows are gone through for.
+    /// The cause for which the rows are being read.
     look: Option<Cause>,
-    /// Rows that chat itself has written.
+    /// Number of rows that chat itself has written.
     noted: u64,
-    /// Rows that were read and not looked at.
+    /// Rows that were read and not yet handled.
     rows: VecDeque<Row>,
-    /// The last row that was read; absent: there are no more.
+    /// Key of the last row that was read; absent: all rows are read.
     more: Option<Box<[u8]>>,
-    /// The log is asked for rows, or for the account of the first.
+    /// A read of rows, or of the first row's account, is open.
     is_asking: bool,
-    /// When the log is asked again that could not answer.
+    /// Time at which a read that failed is repeated.
     due: Instant,
 }
 
-/// Why rows are gone through: the version of the rules, and how many rows chat has written.
+/// The cause to read the rows: the version of the rules, and the number of rows that chat has
+/// written.
 type Cause = (u64, u64);
 
-/// A removed account whose ties end.
+/// A removed account whose ties are being ended.
 struct Parting {
     address: AccountAddress,
     key: Box<[u8]>,
     since: Instant,
-    /// When it goes on, if nothing else has it go on before.
+    /// Time at which it continues, unless another event continues it earlier.
     due: Instant,
 }
 
-/// What a row says.
+/// Contents of a row.
 struct Removed {
     address: AccountAddress,
     uid: u64,
-    /// Its number in chat, where that is known.
+    /// The account's number in chat, if it is known.
     id: Option<AccountId>,
 }
 
-/// The write that stores that the account of the book with this number is about to be removed:
-/// after that its ties end. `id`: its number in chat, if the account's row has another's by then.
+/// The write of a row for an account of the book that is about to be removed, and whose ties are to
+/// end then. `id`: its number in chat, if the account row will belong to another account by then.
 pub fn row(home: HashKey, (address, uid): (&AccountAddress, u64), id: Option<AccountId>) -> Write {
     let at = RowHome::at(address.home_hash(home));
     let key = at.key(&[&uid.to_be_bytes(), address.as_str().as_bytes()]);
@@ -98,25 +100,25 @@ impl Removed {
 }
 
 impl Partings {
-    /// Whether an account with this inbox was removed, and its ties end.
+    /// Whether the account with this inbox was removed, and its ties are being ended.
     pub(super) fn has(&self, inbox: TimelineId) -> bool {
         self.open.contains_key(&inbox)
     }
 
-    /// There is one row more.
+    /// Records that chat has written another row.
     pub(crate) fn look_again(&mut self) {
         self.noted += 1;
     }
 }
 
 impl Chat {
-    /// Goes on with accounts that were removed; when to come back.
+    /// Continues with removed accounts; returns when to be called again.
     pub(super) fn turn_partings(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let look = self.looks_for_removed(now, fx);
         let open = self.people.partings.open.iter().filter(|(_, it)| it.due <= now.mono);
         let ready: Vec<_> = open.map(|(inbox, it)| (*inbox, it.address.clone())).collect();
         for (inbox, address) in ready {
-            // Where it cannot be done now, it is tried again.
+            // A failed task is repeated after this pause.
             self.parting_waits(now, inbox, AGAIN);
             self.for_person(now, (inbox, &address), Task::Part, fx);
         }
@@ -124,7 +126,7 @@ impl Chat {
         earliest([look, next])
     }
 
-    /// Goes through the rows, from the first on when the rules have changed.
+    /// Reads the rows, from the first on when the rules have changed.
     fn looks_for_removed(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let cause = (self.settings.access.version(), self.people.partings.noted);
         while !self.people.partings.is_asking {
@@ -163,7 +165,7 @@ impl Chat {
 
     fn looks_at_row(&mut self, now: Now, row: Row, fx: &mut Effects) {
         let Some(Removed { address, uid, id }) = Removed::of(&row) else { return };
-        // The row stands before the account is removed, and stays if that could not be done.
+        // The row is written before the account is removed, and stays if the removal failed.
         if !self.settings.access.is_removed(self.settings.user_of(&address), uid) {
             return;
         }
@@ -176,7 +178,7 @@ impl Chat {
         self.log.ask(PendingCall::Partings, Call::Read(read), fx);
     }
 
-    /// The log has answered with rows, or with the account of the first of them.
+    /// Handles the rows that were read, or the account of the first of them.
     pub(crate) fn partings_read(&mut self, now: Now, result: Answered, fx: &mut Effects) {
         let partings = &mut self.people.partings;
         partings.is_asking = false;
@@ -192,14 +194,14 @@ impl Chat {
                 let account = account.as_deref().and_then(AccountRow::decode);
                 match account.filter(|it| it.owner == Owner::Booked(uid)) {
                     Some(account) => self.parting_begins(now, (address, account.id), row.0),
-                    // Its row was written over since: the number stands in this one by now, which
+                    // The account's row was overwritten since: this row has the number by now, and
                     // is read again.
                     None if partings.look.is_some_and(|(_, noted)| noted != partings.noted) => {}
-                    // It never came to chat.
+                    // The account never used chat.
                     None => self.parting_over(row.0, fx),
                 }
             }
-            // From the beginning, in a while.
+            // Reads again from the first row, after a pause.
             _ => {
                 (partings.look, partings.due) = (None, now.after(AGAIN));
             }
@@ -224,7 +226,7 @@ impl Chat {
         }
     }
 
-    /// Ends one tie of an account that was removed, or sees that there is none left.
+    /// Ends one tie of a removed account; without any left, finishes the account.
     pub(super) fn part_person(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         let Some(person) = self.people.known.get(&inbox) else { return };
         let number = person.next_version(now);
@@ -254,14 +256,14 @@ impl Chat {
         }
     }
 
-    /// A tie of it has ended: the next one, behind whatever waits for the account.
+    /// Queues the end of the next tie of a removed account, behind its other tasks.
     pub(super) fn parts_on(&mut self, inbox: TimelineId) {
         if let Some(person) = self.people.known.get_mut(&inbox) {
             person.line.push_back(Task::Part);
         }
     }
 
-    /// Its row goes.
+    /// Deletes the row of a removed account.
     fn parting_over(&mut self, key: Box<[u8]>, fx: &mut Effects) {
         self.log.write(Write::Delete { table: Table::ChatPartings, key }, fx);
     }

@@ -1,8 +1,9 @@
-//! Presence of people: what sessions say of themselves, and what they are told of others.
+//! Presence of people: sessions' own presence, and what they receive of others'.
 //!
-//! Nothing of it is stored, and nothing is kept of contacts: whoever comes asks their homes. What a
-//! home says is how it is when it says it, and what homes say comes in order; so the newest wins.
-//! Invariant: a session is told of its own account, and of whom that sees.
+//! Presence is not stored, and contacts' presence is not kept: a session that comes online requests
+//! it from their homes. A home answers with the presence of that moment, and its words arrive in
+//! order; so the newest holds. Invariant: a session receives presence of its own account, and of
+//! contacts that the account may see.
 
 use super::words::{DeviceState, PresenceTold, ProbeAsked, Probed};
 use super::{Here, Tie};
@@ -21,7 +22,7 @@ use model::timeline::{Space, TimelineId};
 use std::sync::Arc;
 
 impl Chat {
-    /// A session is there like this, or not any more.
+    /// Sets a session's presence; none: unavailable.
     pub(super) fn present(
         &mut self,
         inbox: TimelineId,
@@ -33,7 +34,7 @@ impl Chat {
         self.answer_people(wait, Ok(()), fx);
     }
 
-    /// A session that never said how it is there, is there.
+    /// Sets a session to available if it has never sent a presence.
     pub(super) fn is_here(&mut self, inbox: TimelineId, wait: Requester, fx: &mut Effects) {
         if self.here(inbox, wait).is_some_and(|(_, here)| !here.has_said) {
             self.is_present(inbox, wait, Some(Arc::default()), fx);
@@ -73,7 +74,8 @@ impl Chat {
         }
     }
 
-    /// Whoever comes is told of its account's other devices, and of wishes that wait.
+    /// Sends a session that comes online the presence of the account's other devices, and pending
+    /// subscription requests.
     fn tell_who_waits(
         &mut self,
         inbox: TimelineId,
@@ -99,8 +101,8 @@ impl Chat {
         }
     }
 
-    /// A device of an account is there otherwise: the account's own hear of it at once (RFC 6121
-    /// 4.2.2), those who see it in a while.
+    /// Distributes a device's changed presence: to the account's own sessions at once (RFC 6121
+    /// 4.2.2), to contacts by a walk.
     pub(super) fn device_changed(
         &mut self,
         inbox: TimelineId,
@@ -117,7 +119,7 @@ impl Chat {
         }
     }
 
-    /// What an account shows of itself is something else: so it is on each device that says it.
+    /// Changes the badge in the presence of each device that carries one.
     pub(crate) fn badge_changed(&mut self, inbox: TimelineId, badge: Box<str>, fx: &mut Effects) {
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
         let mut changed = Vec::new();
@@ -133,9 +135,9 @@ impl Chat {
         }
     }
 
-    /// An account of another server, or a domain, was blocked or is no longer: whoever of it sees
-    /// the account is told that it is gone, or how it is there, and the other way round. What
-    /// follows for a contact by itself homes tell each other, but for the former.
+    /// Handles that a foreign account, or a whole domain, was blocked or unblocked: its accounts
+    /// that see this one's presence learn that it is gone, or how it is, and this account theirs.
+    /// For a single contact the homes exchange the rest between them.
     pub(super) fn foreign_block_changed(
         &mut self,
         inbox: TimelineId,
@@ -156,7 +158,7 @@ impl Chat {
         for tie in person.ties.values().filter(is_of_it).filter(is_foreign) {
             let (contact, by_itself) = (&tie.contact.address, tie.contact.address == *whom);
             if tie.contact.is_blocked && !by_itself {
-                continue; // it was hidden before, and is
+                continue; // it was hidden before, and stays so
             }
             let Subscription { to, from, .. } = tie.subscription();
             if from == Half::Subscribed && is_blocked {
@@ -174,7 +176,7 @@ impl Chat {
         hidden.iter().for_each(|contact| self.contact_is_hidden(inbox, contact, fx));
     }
 
-    /// The account sees a contact no longer: it is on no device any more.
+    /// Reports a contact as offline on all devices, since the account may not see it any more.
     pub(super) fn contact_is_hidden(
         &mut self,
         inbox: TimelineId,
@@ -190,13 +192,13 @@ impl Chat {
         }
     }
 
-    /// How a session says that its owner is there, if it does.
+    /// The show value of a session's presence, if it is available.
     pub(crate) fn shown_by(&self, inbox: TimelineId, session: Key) -> Option<Show> {
         let here = self.people.known.get(&inbox)?.sessions.at(&session)?;
         here.present.as_ref().map(|availability| availability.show)
     }
 
-    /// The home of somebody says how that is there.
+    /// Handles a home's word about an account's presence.
     pub(crate) fn presence_told(&mut self, from: ShardId, told: &PresenceTold, fx: &mut Effects) {
         for &inbox in &told.to {
             self.show(inbox, (&told.from, told.by), &told.states, None, fx);
@@ -204,7 +206,8 @@ impl Chat {
         self.heard(from, told.number, fx);
     }
 
-    /// A foreign account is there like this, or not any more. Whether anybody here may know.
+    /// Handles a foreign account's presence; none: unavailable. Returns whether the account may see
+    /// it.
     pub(crate) fn foreign_present(
         &mut self,
         inbox: TimelineId,
@@ -224,8 +227,8 @@ impl Chat {
         true
     }
 
-    /// Sessions of an account, or one of them, are told how a contact is there, if the account
-    /// sees it.
+    /// Sends a contact's presence to sessions of an account, or to one of them, if the account may
+    /// see it.
     fn show(
         &mut self,
         inbox: TimelineId,
@@ -246,7 +249,7 @@ impl Chat {
         }
     }
 
-    /// The home of somebody asks how accounts of this shard are there.
+    /// Answers a home's request for the presence of accounts of this shard.
     pub(crate) fn probe(&mut self, from: ShardId, asked: &ProbeAsked, fx: &mut Effects) {
         let found = asked.to.iter().filter_map(|inbox: &TimelineId| {
             let person = self.people.known.get(inbox)?;
@@ -270,7 +273,7 @@ impl Chat {
         }
     }
 
-    /// Contacts are there like this.
+    /// Handles a home's answer about contacts' presence.
     pub(crate) fn probed(&mut self, probed: &Probed, fx: &mut Effects) {
         let Some((inbox, only)) = self.walk_asks(probed.number) else { return };
         for (address, by, states) in &probed.found {
@@ -281,7 +284,7 @@ impl Chat {
 }
 
 impl super::Person {
-    /// How its devices are there, if any is.
+    /// Presence of the account's devices, if any is online.
     fn states(&self) -> Option<Arc<[DeviceState]>> {
         let here = self.sessions.values().filter(|here| here.present.is_some());
         let states: Vec<DeviceState> =
@@ -289,7 +292,7 @@ impl super::Person {
         (!states.is_empty()).then(|| states.into())
     }
 
-    /// How a device is there.
+    /// Presence of a device.
     pub(super) fn state_of(&self, device: &str) -> Option<Arc<Availability>> {
         let mut here = self.sessions.values().filter(|here| *here.device == *device);
         here.find_map(|here| here.present.clone())

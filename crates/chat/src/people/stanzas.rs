@@ -1,12 +1,13 @@
-//! Stanzas of devices for devices of accounts here, which are kept nowhere (RFC 6121 4.6, 8.5.3).
+//! Stanzas of devices to devices of accounts here, which are not stored (RFC 6121 4.6, 8.5.3).
 //!
 //! ```text
 //! HandTo ─► the account is found ─► neither has blocked the other ─► its home ─► its devices
 //!    Done, or why not ◄──────────────────────────────────────────────────┘
 //! ```
-//! Whom a session has told in particular that it is there is told when it is not any more, here and
-//! elsewhere. It knows no stanza. Invariants: a session is answered once; whoever was told is among
-//! `directed_a_session_max`, or was told that the device is gone.
+//! Receivers of a session's directed presence learn when it goes offline, here and elsewhere. This
+//! module does not interpret stanzas. Invariants: a session is answered once; a receiver of
+//! directed presence is in a list of at most `directed_a_session_max`, or has learned that the
+//! device is gone.
 
 use crate::accounts::FOUND_BYTES;
 use crate::service::flow::Flow;
@@ -24,20 +25,20 @@ use model::timeline::TimelineId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Whom sessions have told in particular that they are there.
+/// Receivers of directed presence, by session.
 pub(crate) type Directed = HashMap<Key, VecDeque<(DirectedTo, Farewell)>>;
 
-/// Somebody who was told in particular that a device is there.
+/// A receiver of directed presence.
 #[derive(PartialEq, Eq)]
 pub(crate) enum DirectedTo {
-    /// At another domain: an address, and the domain.
+    /// A receiver at another domain: address, and domain.
     Elsewhere(Box<str>, Box<str>),
-    /// Here: an account, and a device or all of them.
+    /// A receiver here: an account, and one of its devices or all.
     Here(AccountAddress, Option<Box<str>>),
 }
 
-/// What they are shown when the device is not there any more; none, where another server is told by
-/// a word of its own.
+/// The stanza that a receiver gets when the device goes offline; none for another server, which
+/// gets a notice in a form of its own.
 pub(crate) type Farewell = Option<Arc<[u8]>>;
 
 /// A stanza on its way to the home of an account.
@@ -65,7 +66,7 @@ impl StanzaHanded {
     }
 }
 
-/// Hands a stanza to devices of an account, and tells whoever waits whether one has it.
+/// Sends a stanza to devices of an account, and answers the session whether a device has it.
 async fn hand(mut flow: Flow, to: AccountAddress, handing: Handing) {
     let wait = handing.wait;
     let result = hand_stanza(&mut flow, &to, handing).await;
@@ -90,7 +91,7 @@ async fn hand_stanza(
 }
 
 impl Chat {
-    /// A device has a stanza for devices of an account here.
+    /// Sends a device's stanza to devices of an account here.
     pub(crate) fn hand_to(
         &mut self,
         now: Now,
@@ -128,7 +129,7 @@ impl Chat {
         }
     }
 
-    /// A flow of some shard has a stanza for devices of an account of this one.
+    /// Handles a stanza from a flow of some shard, for devices of an account of this one.
     pub(crate) fn stanza_handed(&mut self, to: ReplyTo, handed: &StanzaHanded, fx: &mut Effects) {
         let StanzaHanded { from, to: inbox, device, xml } = handed;
         let reached = self.stanza_arrives(*inbox, (Some(from), device.as_deref()), xml, fx);
@@ -153,7 +154,8 @@ impl Chat {
         self.answer_session((conn, session), answer, fx);
     }
 
-    /// A stanza is for devices of an account of this shard. Whether there is one that takes it.
+    /// Delivers a stanza to devices of an account of this shard. Returns whether a device accepts
+    /// it.
     pub(crate) fn stanza_arrives(
         &mut self,
         inbox: TimelineId,
@@ -165,7 +167,8 @@ impl Chat {
             fx.counters.count(ChatCounter::BlockedSends);
             return false;
         }
-        // RFC 6121 8.5.2.1.1: a message to the account is for those that want messages.
+        // RFC 6121 8.5.2.1.1: a message to the bare address is for devices with a priority that is
+        // not negative.
         let least = if xml.starts_with(b"<message") { 0 } else { i8::MIN };
         let all = self.sessions.online.get(&inbox).map_or(&[][..], |online| &online.sessions);
         let is_meant = |key: &&Key| match device {
@@ -173,7 +176,7 @@ impl Chat {
             None => self.people.is_present(inbox, **key, least),
         };
         let takers = all.iter().filter(is_meant).filter_map(|key| self.sessions.slab.at(*key));
-        // Devices of other protocols know nothing of stanzas.
+        // Devices of other protocols cannot receive stanzas.
         let conns: Vec<ConnRef> = takers.filter(|it| it.binds).map(|it| it.conn).collect();
         if xml.is_empty() {
             return !conns.is_empty();
@@ -183,8 +186,8 @@ impl Chat {
         !conns.is_empty()
     }
 
-    /// A session says to somebody in particular that it is there, and what is shown when it is not
-    /// any more; none: that it is not. Of too many the first is told so.
+    /// Records a session's directed presence to a receiver, with its farewell; none: the presence
+    /// is unavailable. Beyond the limit the oldest receivers get their farewells at once.
     pub(super) fn directed_to(
         &mut self,
         (key, asker): (Key, &Asker),
@@ -208,7 +211,7 @@ impl Chat {
         }
     }
 
-    /// A session is not there any more: whoever was told in particular that it is hears of it
+    /// Sends the farewells of a session that goes offline to the receivers of its directed presence
     /// (RFC 6121 4.6.3).
     pub(crate) fn takes_back_directed(
         &mut self,
@@ -224,8 +227,8 @@ impl Chat {
         }
     }
 
-    /// A domain is blocked: whoever of it was told in particular that devices of the account are
-    /// there hears that they are not any more.
+    /// Sends the farewells of the account's devices to receivers of directed presence at a domain
+    /// that is blocked.
     pub(super) fn parts_from_domain(&mut self, inbox: TimelineId, domain: &str, fx: &mut Effects) {
         let Some(online) = self.sessions.online.get(&inbox) else { return };
         let (address, sessions) = (online.address.clone(), online.sessions.clone());
@@ -266,7 +269,7 @@ impl Chat {
         }
     }
 
-    /// Says what is owed to those who were told.
+    /// Sends the queued farewells.
     pub(super) fn turn_stanzas(&mut self, fx: &mut Effects) {
         for (to, handing) in std::mem::take(&mut self.people.farewells) {
             self.hands(to, handing, fx);

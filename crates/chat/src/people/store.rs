@@ -1,8 +1,8 @@
-//! Ties in the log: read when an account is needed, written before anybody is answered.
+//! Ties in the log: read when an account is needed, written before a request is answered.
 //!
-//! An account has one call under way, so what is written is written in order, and memory is never
-//! ahead of the disk. Keys: the account's inbox, and behind it the contact's address; the row with
-//! none has the floor of what is remembered of removed contacts.
+//! An account has one call open at a time, so writes are stored in order, and memory is never ahead
+//! of the disk. Keys: the account's inbox, followed by the contact's address; the row without an
+//! address has the version up to which removed contacts are forgotten.
 
 use super::tie::Tie;
 use super::words::TieTold;
@@ -24,43 +24,43 @@ use std::sync::Arc;
 
 const VERSION: u8 = 1;
 
-/// What an account waits for.
+/// The call that an account waits for.
 #[derive(Default)]
 pub(super) enum Step {
-    /// Its rows are being read.
+    /// Reading its rows.
     #[default]
     Unread,
     Ready,
     /// A flow looks at the ties.
     Entered,
-    /// The row that says that it owes something, before that of a tie.
+    /// Writing the row that marks debts, before that of a tie.
     Marking(Box<Change>),
-    /// The row of a tie.
+    /// Writing the row of a tie.
     Changing(Box<Change>),
-    /// It owes nothing any more, and no row says so.
+    /// Deleting the row that marks debts, since none are left.
     Unmarking,
-    /// The floor is to rise to that of a contact that was removed.
+    /// Raising the floor to the version of a removed contact.
     Rising(AccountAddress),
-    /// That contact's row goes.
+    /// Deleting that contact's row.
     Dropping(AccountAddress),
 }
 
-/// A tie as it is to be, and whom to tell.
+/// A new state of a tie, and the action after it is stored.
 pub(super) struct Change {
     pub tie: Tie,
-    /// What the contact said.
+    /// The contact's word that caused the change.
     pub said: Option<SubscriptionVerb>,
     pub then: Then,
 }
 
-/// Who waits for a change.
+/// The action after a change is stored.
 pub(super) enum Then {
     Answer(Requester),
-    /// Likewise, when the contact's home knows it, too.
+    /// Answer the session when the contact's home knows of the change, too.
     AnswerLater(Requester),
-    /// The contact's home.
+    /// Send a receipt to the contact's home.
     Confirm(ShardId, Box<TieTold>),
-    /// The next tie of an account that was removed.
+    /// End the next tie of a removed account.
     Part,
     Nobody,
 }
@@ -72,7 +72,7 @@ impl Step {
 }
 
 impl People {
-    /// The log had this when the shard started: an account that owes something.
+    /// Restores an account with debts at the start of the shard.
     pub(crate) fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
         let address = ByteReader::of(VERSION, value).map(ByteReader::rest);
         let address = address.and_then(address_of);
@@ -85,7 +85,7 @@ impl People {
 }
 
 impl Chat {
-    /// Reads an account's ties behind a key.
+    /// Reads an account's ties, from behind a key on.
     pub(super) fn read_ties(
         &mut self,
         inbox: TimelineId,
@@ -97,7 +97,7 @@ impl Chat {
         self.log.ask(PendingCall::Person(inbox), Call::Read(read), fx);
     }
 
-    /// The log has answered what an account waited for.
+    /// Handles the log's answer to an account's call.
     pub(crate) fn person_done(
         &mut self,
         now: Now,
@@ -133,7 +133,7 @@ impl Chat {
             (Step::Dropping(contact), Ok(_)) => {
                 self.people.contacts -= usize::from(person.ties.remove(&contact).is_some());
             }
-            // It stays as it is until something changes.
+            // A failed clean-up is repeated after the next change.
             (Step::Unmarking | Step::Rising(_) | Step::Dropping(_), Err(_)) => {
                 person.is_untidy = false;
             }
@@ -141,7 +141,7 @@ impl Chat {
         self.advance_person(now, inbox, fx);
     }
 
-    /// Some of an account's ties are read.
+    /// Adds ties that were read.
     fn ties_read(&mut self, now: Now, inbox: TimelineId, rows: Vec<Row>, fx: &mut Effects) {
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
         let last = rows.last().filter(|_| rows.len() >= ROWS_MAX).map(|(key, _)| key.clone());
@@ -164,7 +164,7 @@ impl Chat {
         self.advance_person(now, inbox, fx);
     }
 
-    /// What an account is cannot be read now: whoever waits is told why.
+    /// Refuses all tasks of an account whose rows cannot be read now.
     fn give_person_up(&mut self, now: Now, inbox: TimelineId, fault: ChatFault, fx: &mut Effects) {
         let Some(person) = self.people.known.remove(&inbox) else { return };
         self.people.contacts -= person.weight();
@@ -177,7 +177,7 @@ impl Chat {
         }
     }
 
-    /// Has a tie written that is other than before. Whoever waits is told when it is.
+    /// Stores a changed tie, and carries out the action when it is stored.
     pub(super) fn change_tie(
         &mut self,
         now: Now,
@@ -214,7 +214,7 @@ impl Chat {
         self.log.ask(PendingCall::Person(inbox), Call::Write(write), fx);
     }
 
-    /// A tie is as it was to be: whom it concerns is told.
+    /// Puts a stored tie into memory, and notifies sessions and homes.
     fn apply(&mut self, now: Now, inbox: TimelineId, change: Change, fx: &mut Effects) {
         let Change { tie, said, then } = change;
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
@@ -227,7 +227,7 @@ impl Chat {
             self.people.contacts += 1;
             Tie::new(address.clone())
         });
-        // A block of its domain is for the contact, too.
+        // A block of the contact's domain hides the contact, too.
         let is_hidden = person.blocks_domain_of(&address);
         let (saw, sees) = (before.sees() && !is_hidden, tie.sees() && !is_hidden);
         if inbox.space() == Space::Foreign {
@@ -268,7 +268,7 @@ impl Chat {
         self.tie_changed(now, inbox, (&address, then), fx);
     }
 
-    /// A change is over: whoever waits is told.
+    /// Carries out the action after a change.
     fn tie_changed(
         &mut self,
         now: Now,
@@ -291,8 +291,7 @@ impl Chat {
         }
     }
 
-    /// Takes out of the log what an account needs no longer, one thing at a time. False: there is
-    /// nothing.
+    /// Deletes a row that an account does not need any more, one at a time. False: none is left.
     pub(super) fn tidy_person(&mut self, inbox: TimelineId, fx: &mut Effects) -> bool {
         let most = usize::from(self.settings.limits.chat.contacts_removed_max);
         let Some(person) = self.people.known.get_mut(&inbox) else { return false };
@@ -321,7 +320,7 @@ impl Chat {
 }
 
 impl Person {
-    /// A row of the log. False: it cannot be read.
+    /// Adds the contents of a row. False: the row cannot be read.
     fn recall(&mut self, inbox: TimelineId, key: &[u8], value: &[u8]) -> bool {
         let name = RowHome::rest(key).and_then(|rest| rest.strip_prefix(&inbox.to_bytes()[..]));
         let Some(name) = name else { return false };
@@ -339,21 +338,21 @@ impl Person {
         true
     }
 
-    /// Contacts whose homes have still to be told something.
+    /// Contacts with homes that are still owed a word.
     fn owing(&self) -> impl Iterator<Item = &AccountAddress> {
         self.ties.iter().filter(|(_, tie)| tie.owes != 0).map(|(address, _)| address)
     }
 }
 
-/// How many domains are blocked by a tie.
+/// Number of domains that a tie blocks.
 fn blocked_domains(tie: &Tie) -> u32 {
     u32::from(tie.contact.address.is_domain() && tie.contact.is_blocked)
 }
 
-/// What a list shows of a contact.
+/// The fields of a contact that a contact list shows.
 type Shown<'a> = (&'a str, &'a [Box<str>], &'static str, [bool; 2]);
 
-/// What a list shows of a contact, if it is in it.
+/// The fields of a contact that a contact list shows, if the contact is listed.
 fn shown(contact: &Contact) -> Option<Shown<'_>> {
     let subscription = contact.subscription;
     let asks = subscription.to == model::chat::Half::Pending;
@@ -365,7 +364,7 @@ fn shown(contact: &Contact) -> Option<Shown<'_>> {
     ))
 }
 
-/// The key of the row of an account and a contact.
+/// The key of the row of an account's tie with a contact.
 pub(crate) fn key_of(inbox: TimelineId, contact: &str) -> Box<[u8]> {
     RowHome::key_of(inbox, &[contact.as_bytes()])
 }

@@ -9,23 +9,24 @@
 //!  any ─ says unsubscribe, told         any ─ says unsubscribed, told
 //!        unsubscribed ──────► None             unsubscribe ───────► None
 //! ```
-//! It knows neither accounts nor words between homes. Invariant: every cell is that of the RFC.
+//! This module knows neither accounts nor words between homes. Invariant: every cell is that of the
+//! RFC.
 
 use model::chat::{Half, Subscription, SubscriptionVerb};
 
-/// What becomes of a state by a word.
+/// The effect of a verb on a state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
-    /// The state after it.
+    /// The state after the verb.
     pub after: Subscription,
-    /// Said by the account: it goes to the contact. Told by the contact: it goes to the account's
-    /// sessions.
+    /// From the account: the verb is sent to the contact. From the contact: the verb is reported to
+    /// the account's sessions.
     pub passes: bool,
-    /// It is answered with "subscribed" in the account's name.
+    /// The verb is answered with "subscribed" in the account's name.
     pub is_granted: bool,
 }
 
-/// The account says a word of a contact (A.2).
+/// Applies a verb of the account about a contact (A.2).
 pub(crate) fn says(state: Subscription, verb: SubscriptionVerb) -> Step {
     let Subscription { to, from, .. } = state;
     let step = |after, passes| Step { after, passes, is_granted: false };
@@ -48,13 +49,13 @@ pub(crate) fn says(state: Subscription, verb: SubscriptionVerb) -> Step {
     }
 }
 
-/// A contact says a word to the account (A.3).
+/// Applies a verb of a contact (A.3).
 pub(crate) fn is_told(state: Subscription, verb: SubscriptionVerb) -> Step {
     let Subscription { to, from, approved } = state;
     let step = |after, passes| Step { after, passes, is_granted: false };
     match verb {
         SubscriptionVerb::Subscribe => match from {
-            // What was approved beforehand is used up by it.
+            // The pre-approval is used up.
             Half::None if approved => {
                 let after = Subscription { from: Half::Subscribed, approved: false, ..state };
                 Step { after, passes: false, is_granted: true }

@@ -1,16 +1,15 @@
-//! A tie: everything that an account's home keeps of the account and one other, and what it has
-//! still to tell the other's home.
+//! A tie: the state that an account's home keeps of the account and one contact, and its debts:
+//! words that it still has to send to the contact's home.
 //!
 //! ```text
 //! version u8 | flags u8 | to u8 | from u8 | owes u8 | version u64 | asked u64 | asking u64
 //! block u64 | peer 16, if there is one | name, greetings of both u16 bytes each
 //! groups u8, each u8 bytes
 //! ```
-//! Numbers are little-endian. What one home has to tell the other is not a list of words: it
-//! follows from the state, and is said until the other has it. Each wish to see the other has a
-//! number, which rises, and what is said of it names that, so a word that comes late is known for
-//! what it is. Invariant: when neither home owes the other anything, a state of one is that of the
-//! other seen from there.
+//! Numbers are little-endian. The words of one home to the other are not queued: they follow from
+//! the state, and are repeated until the other has confirmed them. Each subscription request has a
+//! number, which rises, and later words name it, so a late word is recognized. Invariant: when
+//! neither home owes the other anything, each state mirrors the other's.
 
 use super::subscription;
 use base::bytes::{ByteReader, put_text};
@@ -27,46 +26,46 @@ const APPROVED: u8 = 4;
 const BARRED: u8 = 8;
 const PEER: u8 = 16;
 
-/// The home of the other has still to be told of the own half of the subscription.
+/// The contact's home is still to be sent the account's own half of the subscription.
 pub(crate) const OWES_WISH: u8 = 1;
 
-/// Likewise, of the answer to the other's.
+/// The contact's home is still to be sent the answer to the contact's request.
 pub(crate) const OWES_ANSWER: u8 = 2;
 
-/// Likewise, whether the other is blocked.
+/// The contact's home is still to be sent whether the contact is blocked.
 pub(crate) const OWES_BLOCK: u8 = 4;
 
-/// What an account's home keeps of it and one other.
+/// The state that an account's home keeps of the account and one contact.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Tie {
     pub contact: Arc<Contact>,
-    /// The inbox of the account that the contact was when the two last had to do with each other.
+    /// Inbox of the account that had the contact's address when the two last communicated.
     pub peer: Option<TimelineId>,
-    /// The number of the account's last wish to see the contact.
+    /// Number of the account's last subscription request to the contact.
     pub asked: u64,
-    /// The number of the contact's.
+    /// Number of the contact's last subscription request.
     pub asking: u64,
     /// The number of the last change of blocking.
     pub block: u64,
     /// The contact has blocked the account.
     pub is_barred: bool,
-    /// What the account said with its wish.
+    /// Greeting of the account's request.
     pub greeting: Box<str>,
     pub owes: u8,
 }
 
-/// What homes say to each other of two accounts.
+/// Verb of a word between the homes of two accounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TieVerb {
-    /// Of who sees whom.
+    /// A subscription verb.
     Subscription(SubscriptionVerb),
-    /// Nothing passes.
+    /// The contact is blocked.
     Block,
-    /// It does again.
+    /// The contact is unblocked.
     Unblock,
 }
 
-/// One such word: what, and the number of the wish or the change that it is about.
+/// A word between homes: its verb, and the number of the request or change that it is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TieWord {
     pub(crate) verb: TieVerb,
@@ -98,26 +97,28 @@ impl Tie {
         is_open && self.subscription().to == Half::Subscribed
     }
 
-    /// Whether the contact sees the account's, unless it has blocked the account: its home knows.
+    /// Whether the contact sees the account's presence, unless it has blocked the account, which
+    /// its own home knows.
     pub(crate) fn is_seen(&self) -> bool {
         let is_open = !self.contact.is_blocked && self.peer.is_some();
         is_open && self.subscription().from == Half::Subscribed
     }
 
-    /// Whether it counts among the contacts that an account may have.
+    /// Whether the tie counts towards an account's limit of contacts.
     pub(crate) fn counts(&self) -> bool {
         let Subscription { to, from, approved } = self.subscription();
         let is_kept = to != Half::None || from == Half::Subscribed || approved;
         self.contact.is_listed || self.contact.is_blocked || is_kept
     }
 
-    /// Whether nothing of it matters any more, but that devices hear that it is gone.
+    /// Whether the tie is kept only so that devices learn that the contact was removed.
     pub(crate) fn is_over(&self) -> bool {
         self.contact.is_gone() && !self.is_barred && self.owes == 0
     }
 
-    /// The account of this name is this one. If it was another one before, nothing of that holds
-    /// for it but what the account itself calls the name, and that it has blocked it.
+    /// Sets the account that has the contact's address now. If another had it before, nothing of
+    /// the old state holds for the new one but the account's own name and groups for it, and a
+    /// block.
     pub(crate) fn is_now(&mut self, peer: TimelineId) {
         if self.peer == Some(peer) {
             return;
@@ -129,7 +130,8 @@ impl Tie {
         }
     }
 
-    /// Nobody has the name of the contact: whatever was said to whoever had it is over.
+    /// Records that no account has the contact's address: the subscription with the former one
+    /// ends.
     pub(crate) fn is_nobody(&mut self) {
         if self.peer.take().is_some() {
             let contact = Arc::make_mut(&mut self.contact);
@@ -138,15 +140,15 @@ impl Tie {
         }
     }
 
-    /// The home of the other is to know whether it is blocked. A block of a domain is for all who
-    /// are of it, and stands at the home of whoever made it alone.
+    /// Marks that the contact's home is to be sent whether the contact is blocked. A block of a
+    /// domain is for all its accounts, and is known only at the home of the account that made it.
     pub(crate) fn owe_block(&mut self) {
         if self.peer.is_some() && !self.contact.address.is_domain() {
             self.owes |= OWES_BLOCK;
         }
     }
 
-    /// The account says this of the contact; `number` is one that no wish had before.
+    /// Applies a verb of the account; `number` is one that no earlier request had.
     pub(crate) fn says(&mut self, verb: SubscriptionVerb, number: u64) {
         let before = self.subscription();
         let step = subscription::says(before, verb);
@@ -165,8 +167,8 @@ impl Tie {
         }
     }
 
-    /// The contact has said this of the account, which may have blocked it, or its domain. Whether
-    /// sessions hear of it.
+    /// Applies a verb of the contact, which may be blocked, by itself or by domain. Returns whether
+    /// sessions are notified.
     pub(crate) fn hears(
         &mut self,
         verb: SubscriptionVerb,
@@ -175,14 +177,15 @@ impl Tie {
     ) -> bool {
         let TieWord { number, greeting, .. } = word;
         if verb == SubscriptionVerb::Subscribe && is_blocked {
-            // A new wish says that the one before was taken back; more of it is not heard.
+            // A blocked contact's new request shows that its last one was withdrawn; the rest is
+            // ignored.
             let is_new = *number > self.asking;
             let last = TieWord { number: self.asking, ..word.clone() };
             return is_new && self.hears(SubscriptionVerb::Unsubscribe, &last, is_blocked);
         }
         let before = self.subscription();
         let is_of_now = match verb {
-            // One that was answered or taken back comes late.
+            // A request that was answered or withdrawn arrives late.
             SubscriptionVerb::Subscribe => {
                 let is_open = before.from != Half::None;
                 *number > self.asking || *number == self.asking && is_open
@@ -207,7 +210,7 @@ impl Tie {
                 }
             }
             SubscriptionVerb::Unsubscribe => self.owes &= !OWES_ANSWER,
-            // Whoever has taken its wish back has still to say so.
+            // An account that has withdrawn its request still has to say so.
             SubscriptionVerb::Subscribed if before.to == Half::None => {}
             SubscriptionVerb::Subscribed | SubscriptionVerb::Unsubscribed => {
                 self.owes &= !OWES_WISH;
@@ -216,13 +219,14 @@ impl Tie {
         step.passes && !is_blocked
     }
 
-    /// The contact's home has taken a word.
+    /// Handles a receipt of the contact's home.
     pub(crate) fn is_heard(&mut self, verb: TieVerb, number: u64) {
         let Subscription { to, from, .. } = self.subscription();
         let settles = |is_so: bool, bit: u8| if is_so { bit } else { 0 };
         let settled = match verb {
             TieVerb::Subscription(SubscriptionVerb::Subscribe) => {
-                // It was taken after the wish had been given up here: it is taken back there.
+                // The home took the request after it was withdrawn here: the withdrawal is sent to
+                // it.
                 if to == Half::None && number == self.asked {
                     self.owes |= OWES_WISH;
                 }
@@ -245,7 +249,7 @@ impl Tie {
         self.owes &= !settled;
     }
 
-    /// What the contact's home has still to be told.
+    /// The words that the contact's home is still to be sent.
     pub(crate) fn words(&self) -> impl Iterator<Item = TieWord> + use<> {
         let Subscription { to, from, .. } = self.subscription();
         let wish = match to {
@@ -310,7 +314,7 @@ impl Tie {
 }
 
 impl Tie {
-    /// The tie with this contact; `None`: it cannot be read.
+    /// Decodes the tie with this contact; `None`: it cannot be read.
     pub(crate) fn decode(address: AccountAddress, value: &[u8]) -> Option<Tie> {
         let mut bytes = ByteReader::of(VERSION, value)?;
         let flags = bytes.flags(LISTED | BLOCKED | APPROVED | BARRED | PEER)?;
@@ -365,7 +369,7 @@ mod tests {
         tie
     }
 
-    /// All that one owes is told to the other, which may have been told before.
+    /// Delivers all words that one side owes to the other, perhaps for the second time.
     fn pass(from: &mut Tie, to: &mut Tie) {
         for word in from.words().collect::<Vec<_>>() {
             if let TieVerb::Subscription(verb) = word.verb {
@@ -427,7 +431,7 @@ mod tests {
         assert_eq!(ann.subscription().to, Half::None);
         bob.hears(SubscriptionVerb::Subscribe, &late[0], false);
         assert_eq!(bob.subscription().from, Half::None, "it has been answered");
-        // The row of whoever was refused may have gone since.
+        // The row of the refused account may have been deleted since.
         bob = tie("ann", 1);
         bob.hears(SubscriptionVerb::Subscribe, &late[0], false);
         assert_eq!(bob.subscription().from, Half::Pending);

@@ -1,13 +1,13 @@
-//! Walks: an account's contacts are told how it is there, or asked how they are, so many at a time.
+//! Walks: an account's contacts are sent its presence, or asked for theirs, in slices.
 //!
 //! ```text
 //! changed ─► ready ─► a slice of the contacts, a word a shard ─► heard by all ─► the next slice
 //!              ▲                                                                  │ no more
 //!              └── changed meanwhile, and not too often ──────────────────────────┘
 //! ```
-//! A word that is not heard in time is said again, as things are then. So what an account costs is
-//! bounded by its contacts, however often it comes and goes. Invariant: an account has one walk at
-//! a time; what changed while it went is told by the next.
+//! A word that is not confirmed in time is sent again, with the state of that time. So the cost of
+//! an account is bounded by its contacts, however often it comes and goes. Invariant: an account
+//! has one walk at a time; changes during a walk are sent by the next.
 
 use super::words::{PresenceTold, ProbeAsked};
 use super::{Person, Tie};
@@ -28,50 +28,50 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Contacts of one slice.
+/// Largest number of contacts in a slice.
 const SLICE_MAX: usize = 1_024;
 
-/// Slices in one turn, of whatever accounts.
+/// Slices in one turn, of all accounts together.
 const SLICES_A_TURN_MAX: usize = 16;
 
-/// In which changes are counted.
+/// The interval in which changes are counted.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What an account has to say of presence.
+/// An account's queue of presence to send and to request.
 #[derive(Default)]
 pub(super) struct Walks {
-    /// None: there is nothing to tell or ask.
+    /// None: the queue is empty.
     work: Option<Box<Work>>,
-    /// It is among those that are ready, or held.
+    /// The account is in `People::ready`, or in `People::held`.
     is_queued: bool,
-    /// Since when tellings are counted, how many there were, and when the last one was.
+    /// Begin of the interval in which announcements are counted, and their number.
     since: Instant,
     told: u16,
-    /// Questions about all contacts in that minute.
+    /// Requests to all contacts in that interval.
     asked: u16,
     last: Instant,
 }
 
-/// What is to be told and asked.
+/// Announcements and requests that wait.
 #[derive(Default)]
 struct Work {
-    /// Devices that are there otherwise than was told.
+    /// Devices with a presence that has changed since the last announcement.
     changed: BTreeSet<Box<str>>,
-    /// Changes of its nodes that are not told.
+    /// Changes of nodes that have not been announced.
     untold: Untold,
-    /// What is to be asked next.
+    /// Requests that wait.
     asks: ThinQueue<Question>,
     going: Option<Walk>,
 }
 
-/// How are contacts there? Or, what are the last items of their nodes?
+/// A request for contacts' presence, or for the last items of their nodes.
 #[derive(Clone, PartialEq, Eq)]
 struct Question {
-    /// All of them, or this one.
+    /// All contacts, or this one.
     contact: Option<AccountAddress>,
-    /// Who wants to know: a session, or all.
+    /// The session that gets the answer; none: all sessions.
     session: Option<Key>,
-    /// Of which nodes last items are wanted; none: it is about presence.
+    /// Nodes of which the last items are requested; none: the request is for presence.
     interests: Option<Interests>,
 }
 
@@ -80,16 +80,16 @@ struct Walk {
     what: What,
     /// The last contact of the slices so far.
     after: Option<AccountAddress>,
-    /// Words that are not heard: their numbers, shards and whom they are about.
+    /// Words without a receipt: number, shard, and the contacts they are about.
     open: Vec<(u64, ShardId, Vec<AccountAddress>)>,
 }
 
 #[derive(Clone)]
 enum What {
-    /// How these devices are there is told.
+    /// Announces the presence of these devices.
     Tell(Arc<[Box<str>]>),
     Ask(Question),
-    /// What happened to nodes is told.
+    /// Announces changes of nodes.
     News(Arc<[(UntoldNode, Arc<[NodeEvent]>)]>),
 }
 
@@ -122,19 +122,20 @@ impl Walks {
         self.work.as_mut()?.going.as_mut()
     }
 
-    /// Gives the memory back when there is nothing to tell or ask.
+    /// Frees the memory of an empty queue.
     fn rest(&mut self) {
         self.work.take_if(|work| work.going.is_none() && !work.is_more());
     }
 
-    /// Something happened to a node. Whether the account is ready to tell, and was not; and how
-    /// much is not told any more.
+    /// Queues a change of a node. Returns whether the account has become ready, and how many older
+    /// changes were dropped.
     pub(super) fn node_changed(&mut self, news: UntoldNode, most: usize) -> (bool, u64) {
         let lost = self.work().untold.put(news, most);
         (self.queue(), lost)
     }
 
-    /// Something is to be asked, in place of what the same session would have asked likewise.
+    /// Queues a request, in place of one of the same session and kind. Returns whether the account
+    /// has become ready.
     fn ask(&mut self, question: Question) -> bool {
         let is_same = |other: &Question| {
             let is_alike = other.interests.is_some() == question.interests.is_some();
@@ -146,13 +147,13 @@ impl Walks {
         self.queue()
     }
 
-    /// A device is there otherwise. Whether the account is ready to tell, and was not.
+    /// Queues a device's changed presence. Returns whether the account has become ready.
     pub(super) fn device_changed(&mut self, device: Box<str>) -> bool {
         self.work().changed.insert(device);
         self.queue()
     }
 
-    /// A session wants to know no longer.
+    /// Drops requests of a session that ends.
     pub(super) fn forget(&mut self, session: Key) {
         if let Some(work) = &mut self.work {
             work.asks.retain(|ask| ask.session != Some(session));
@@ -164,7 +165,7 @@ impl Walks {
         self.going().is_none() && !std::mem::replace(&mut self.is_queued, true)
     }
 
-    /// The next walk, if it may begin; else when it may.
+    /// The next walk, if it may begin; `Err`: the time at which it may.
     fn next(&mut self, now: Now, most: u16, pause: Duration) -> Result<Option<Walk>, Instant> {
         let walk = |what| Some(Walk { what, after: None, open: Vec::new() });
         let Some(work) = &mut self.work else { return Ok(None) };
@@ -172,7 +173,7 @@ impl Walks {
             (self.since, self.told, self.asked) = (now.mono, 0, 0);
         }
         let is_late = now.mono >= self.last + pause;
-        // One contact is asked at once; all of them, as often as something is told.
+        // A single contact is asked at once; all contacts at the rate of announcements.
         let may_ask_all = self.asked < most || is_late;
         let may_ask =
             |ask: &Question| ask.interests.is_none() && (may_ask_all || ask.contact.is_some());
@@ -211,7 +212,7 @@ impl Walks {
 }
 
 impl Chat {
-    /// How a contact is there, or all are, is asked for a session or for all.
+    /// Requests a contact's presence, or that of all contacts, for a session or for all.
     pub(super) fn look_for_contacts(
         &mut self,
         inbox: TimelineId,
@@ -236,7 +237,7 @@ impl Chat {
         }
     }
 
-    /// Last items of nodes are asked for, of all contacts and of the account itself.
+    /// Requests the last items of nodes, of all contacts and of the account itself.
     pub(crate) fn look_for_nodes(&mut self, inbox: TimelineId, session: Key, nodes: Interests) {
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
         let (session, interests) = (Some(session), Some(nodes));
@@ -245,7 +246,7 @@ impl Chat {
         }
     }
 
-    /// Contacts of an account are to be told of a node.
+    /// Announces a change of a node to an account's contacts.
     pub(super) fn node_changed(&mut self, inbox: TimelineId, news: UntoldNode, fx: &mut Effects) {
         let most = usize::from(self.settings.limits.chat.node_changes_untold_max);
         let Some(person) = self.people.known.get(&inbox) else { return };
@@ -265,7 +266,7 @@ impl Chat {
         }
     }
 
-    /// Goes on with presence, a few slices; when to come back.
+    /// Continues with a few slices; returns when to be called again.
     pub(super) fn turn_walks(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let again_ms = self.settings.limits.chat.redistribute_ms;
         let (unheard, waits) = self.people.walking.overdue(now, again_ms);
@@ -287,7 +288,7 @@ impl Chat {
         earliest([waits, ready, held])
     }
 
-    /// An account's walk goes on by a slice, or the next begins.
+    /// Sends the next slice of an account's walk, or begins the next walk.
     fn walk_on(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         let limits = &self.settings.limits.chat;
         let most = limits.presence_changes_a_minute_max;
@@ -349,8 +350,8 @@ impl Chat {
         numbers.into_iter().for_each(|number| self.say_slice(inbox, number, fx));
     }
 
-    /// Foreign contacts are told what a walk has to say, or asked: each by itself, and nobody waits
-    /// for an answer. Of nodes they are told nothing.
+    /// Sends a walk's presence or request to foreign contacts, each by itself and without a
+    /// receipt. Changes of nodes are not sent to them.
     fn tell_foreign_contacts(
         &self,
         inbox: TimelineId,
@@ -372,7 +373,7 @@ impl Chat {
         }
     }
 
-    /// Says what a walk has to say to a shard, as things are now.
+    /// Sends a slice's word to a shard, with the state of this time.
     fn say_slice(&mut self, inbox: TimelineId, number: u64, fx: &mut Effects) {
         let Some(person) = self.people.known.get(&inbox) else { return };
         let Some(walk) = person.walks.going() else { return };
@@ -433,7 +434,7 @@ impl Chat {
         }
     }
 
-    /// A shard did not confirm in time what a walk said to it.
+    /// Repeats a slice's word that a shard did not confirm in time.
     fn say_slice_again(&mut self, inbox: TimelineId, shard: ShardId, fx: &mut Effects) {
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
         let Some(walk) = person.walks.going_mut() else { return };
@@ -443,7 +444,7 @@ impl Chat {
         self.say_slice(inbox, number, fx);
     }
 
-    /// Whose question has this number, and for which session of that it is.
+    /// The account whose request has this number, and the session that gets the answer.
     pub(super) fn walk_asks(&mut self, number: u64) -> Option<(TimelineId, Option<Key>)> {
         let (inbox, _) = *self.people.walking.at_mut(number)?;
         match &self.people.known.get(&inbox)?.walks.going()?.what {
@@ -452,7 +453,7 @@ impl Chat {
         }
     }
 
-    /// What a walk of a shard had to say to this one is heard.
+    /// Confirms a slice's word of a shard to this one.
     pub(super) fn heard(&mut self, from: ShardId, number: u64, fx: &mut Effects) {
         match from == self.settings.shard {
             true => self.walk_heard(number),
@@ -460,7 +461,7 @@ impl Chat {
         }
     }
 
-    /// A shard has heard what a walk had to say to it.
+    /// Handles a shard's receipt of a slice's word.
     pub(crate) fn walk_heard(&mut self, number: u64) {
         let Some((inbox, _)) = self.people.walking.take(number) else { return };
         let Some(person) = self.people.known.get_mut(&inbox) else { return };
@@ -473,7 +474,7 @@ impl Chat {
 }
 
 impl Person {
-    /// The next contacts that a walk is about, and who they are.
+    /// The contacts of the walk's next slice, and their inboxes.
     fn slice(&self, walk: &Walk) -> Vec<(AccountAddress, TimelineId)> {
         let only = match &walk.what {
             What::Ask(Question { contact: Some(contact), .. }) => Some(contact),

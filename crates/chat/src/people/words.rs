@@ -1,8 +1,8 @@
-//! What homes say to each other of two accounts, until it is heard.
+//! Words between the homes of two accounts, which are repeated until they are confirmed.
 //!
-//! A home says what it owes; the other one writes what it makes of it, and gives a receipt. Words
-//! and receipts may be lost: what is owed is said again after a while, and after a start.
-//! Invariant: a receipt is given when what was said is on stable storage, or changes nothing.
+//! A home sends the words that it owes; the other one stores their effect, and sends a receipt.
+//! Words and receipts may be lost: a word is repeated after a while, and after a start. Invariant:
+//! a receipt is sent when the effect of its word is on stable storage, or the word changes nothing.
 
 use super::store::{Change, Then};
 use super::tie::{OWES_BLOCK, Tie, TieVerb, TieWord};
@@ -21,67 +21,67 @@ use std::sync::Arc;
 /// A word of one account's home to another's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TieTold {
-    /// Whose word it is.
+    /// The account that the word is from.
     pub(crate) from: AccountAddress,
     pub(crate) by: TimelineId,
-    /// Whom it is for.
+    /// The account that the word is for.
     pub(crate) to: AccountAddress,
     pub(crate) inbox: TimelineId,
     pub(crate) word: TieWord,
-    /// Its account was removed: if the name is another's by now, that one's ties stay.
+    /// The sender's account was removed: a tie with a newer account of the same name stays.
     pub(crate) is_gone: bool,
 }
 
-/// It was taken, or refused.
+/// A receipt: the word was taken, or refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TieReceipt {
     pub(crate) told: TieTold,
     pub(crate) is_refused: bool,
 }
 
-/// How somebody is there on one device; none: it went.
+/// A device and its presence; none: it has gone offline.
 pub(crate) type DeviceState = (Box<str>, Option<Arc<Availability>>);
 
-/// How an account is there, for those of a shard who see it.
+/// Presence of an account, for accounts of a shard that see it.
 #[derive(Clone, Debug)]
 pub struct PresenceTold {
-    /// For the receipt.
+    /// Number for the receipt.
     pub(crate) number: u64,
     pub(crate) from: AccountAddress,
     pub(crate) by: TimelineId,
     pub(crate) states: Arc<[DeviceState]>,
-    /// Inboxes of those who see it.
+    /// Inboxes of the accounts that see it.
     pub(crate) to: Box<[TimelineId]>,
 }
 
-/// How are these accounts of a shard there?
+/// A request for the presence of accounts of a shard.
 #[derive(Clone, Debug)]
 pub struct ProbeAsked {
-    /// For the answer.
+    /// Number for the answer.
     pub(crate) number: u64,
     pub(crate) from: AccountAddress,
     pub(crate) by: TimelineId,
-    /// Inboxes of those who are asked about.
+    /// Inboxes of the accounts that are asked about.
     pub(crate) to: Box<[TimelineId]>,
 }
 
-/// Those of them that are there and may be seen.
+/// The answer: accounts that are online and may be seen.
 #[derive(Clone, Debug)]
 pub struct Probed {
-    /// The question's.
+    /// Number of the request.
     pub(crate) number: u64,
     pub(crate) found: Vec<(AccountAddress, TimelineId, Arc<[DeviceState]>)>,
 }
 
 impl TieTold {
-    /// What it costs in memory beside itself, bytes, roughly.
+    /// Approximate memory of the word beside itself, bytes.
     pub(crate) fn weight(&self) -> usize {
         let addresses = self.from.as_str().len() + self.to.as_str().len();
         size_of::<TieTold>() + addresses + self.word.greeting.len()
     }
 }
 
-/// What states of devices cost in memory, bytes, roughly.
+/// Approximate memory of presences of devices, bytes.
 pub(crate) fn weight_of(states: &[DeviceState]) -> usize {
     let of = |(device, state): &DeviceState| {
         64 + device.len() + state.as_ref().map_or(0, |state| state.weight())
@@ -90,7 +90,8 @@ pub(crate) fn weight_of(states: &[DeviceState]) -> usize {
 }
 
 impl Chat {
-    /// Says what an account's home owes a contact's, and again until it is heard.
+    /// Sends the words that an account's home owes a contact's, and has them repeated until
+    /// confirmed.
     pub(super) fn say_again(
         &mut self,
         now: Now,
@@ -117,7 +118,7 @@ impl Chat {
         }
     }
 
-    /// Another's home says something.
+    /// Handles a word of another account's home.
     pub(crate) fn tie_arrives(
         &mut self,
         now: Now,
@@ -129,7 +130,7 @@ impl Chat {
         self.for_person(now, (inbox, &address), Task::Word(from, told), fx);
     }
 
-    /// Another's home has taken something.
+    /// Handles a receipt of another account's home.
     pub(crate) fn receipt_arrives(&mut self, now: Now, receipt: Box<TieReceipt>, fx: &mut Effects) {
         let (inbox, address) = (receipt.told.by, receipt.told.from.clone());
         self.for_person(now, (inbox, &address), Task::Receipt(receipt), fx);
@@ -150,7 +151,7 @@ impl Chat {
         }
     }
 
-    /// A contact's home has said something of an account of this shard.
+    /// Applies a word of a contact's home to an account of this shard.
     pub(super) fn tie_told(
         &mut self,
         now: Now,
@@ -192,7 +193,7 @@ impl Chat {
         self.change_tie(now, inbox, Box::new(Change { tie, said, then }), fx);
     }
 
-    /// A contact's home has taken what an account's said, or refuses it.
+    /// Applies a receipt of a contact's home: the word was taken, or refused.
     pub(super) fn tie_heard(
         &mut self,
         now: Now,
@@ -218,7 +219,7 @@ impl Chat {
         self.change_tie(now, inbox, Box::new(change), fx);
     }
 
-    /// Whoever waits for a block is answered when the contact's home knows it.
+    /// Answers a block order when the contact's home knows of it.
     pub(super) fn answer_when_told(
         &mut self,
         inbox: TimelineId,
@@ -247,7 +248,7 @@ impl Chat {
     }
 
     /// Whether an account whose ties are here may send something to another: not if one has blocked
-    /// the other. Who is blocked hears what is heard of an account that does not exist.
+    /// the other. A blocked account gets the answer for an account that does not exist.
     pub(crate) fn may_reach(
         &self,
         inbox: TimelineId,
@@ -259,7 +260,7 @@ impl Chat {
         fault.map_or(Ok(()), Err)
     }
 
-    /// What stands between an account whose ties are here and another: one has blocked the other.
+    /// The fault if an account whose ties are here, or the other one, has blocked the other.
     pub(crate) fn is_barred(
         &self,
         inbox: TimelineId,

@@ -1,12 +1,13 @@
-//! Scans: inboxes of this shard that are gone through for whoever left a message behind at a kill.
+//! Scans: searches of this shard's inboxes for entries of messages that a crash left undistributed.
 //!
 //! ```text
 //! Seek ─► the next scan of that inbox ─► a page, backwards ─► told: it is there │ it is older
 //!            ▲ others that come meanwhile    └─ the next page
 //! ```
-//! An inbox is gone through as far back as what is sought there is old, once for all that is sought
-//! by then. It knows nothing of the line ([`left`](super)). Invariant: an inbox has one scan at a
-//! time, and what is sought in it already is not sought once more.
+//! A scan reads an inbox backwards until its entries are older than those sought, once for all
+//! queries that have arrived by then. This module does not know the line ([`left`](super)).
+//! Invariant: an inbox has one scan at a time, and a repeated query is ignored while the first is
+//! open.
 
 use super::{first_of, page_of};
 use crate::label::EntryLabel;
@@ -19,19 +20,19 @@ use model::ports::log::{Call, Done, Read};
 use model::timeline::{Placed, Seq, Space, TimelineId};
 use std::collections::BTreeMap;
 
-/// How much earlier than its message a reference may seem to be, seconds: clocks are set.
+/// How much earlier than its message a reference may seem to be, seconds, since clocks are set.
 pub(crate) const CLOCK_SLACK_S: u32 = 60;
 
-/// An inbox that is gone through, for whoever asked: has it this entry?
+/// A shard's query whether an inbox has an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Sought {
     pub(crate) number: u64,
     pub(crate) inbox: TimelineId,
     pub(crate) conversation: TimelineId,
     pub(crate) seq: Seq,
-    /// Not a reference, but that the other has read up to there.
+    /// The entry is a read position of the other party, not a reference to a message.
     pub(crate) peer_read: bool,
-    /// When its message was taken, Unix seconds.
+    /// Time at which the message was accepted, Unix seconds.
     pub(crate) at_s: u32,
 }
 
@@ -45,27 +46,27 @@ impl Sought {
         (of, seq, peer_read) == (self.conversation, self.seq, self.peer_read)
     }
 
-    /// Whether what stands before this entry is older than it.
+    /// Whether entries before this one are too old to be the entry sought.
     fn is_behind(&self, placed: &Placed) -> bool {
         placed.message.at_s < self.at_s.saturating_sub(CLOCK_SLACK_S)
     }
 }
 
-/// An inbox that is gone through. How much is sought there is bounded by what each shard asks for
-/// at once (`left_inboxes_at_once_max`).
+/// A search of an inbox. The number of its queries is bounded by what each shard asks for at once
+/// (`left_inboxes_at_once_max`).
 #[derive(Default)]
 struct Scan {
     sought: Vec<(ShardId, Sought)>,
-    /// For the next one.
+    /// Queries for the next scan.
     next: Vec<(ShardId, Sought)>,
 }
 
-/// Inboxes of this shard that are gone through.
+/// Inboxes of this shard that are being searched.
 #[derive(Default)]
 pub(crate) struct Scans(BTreeMap<TimelineId, Scan>);
 
 impl Scans {
-    /// Something is sought. True: a scan begins with it.
+    /// Adds a query. True: a scan begins with it.
     fn put(&mut self, from: ShardId, sought: Sought) -> bool {
         let is_new = !self.0.contains_key(&sought.inbox);
         let scan = self.0.entry(sought.inbox).or_default();
@@ -79,7 +80,7 @@ impl Scans {
         is_new
     }
 
-    /// Of what is sought in an inbox, this is known by a page of it. Whether anything is left.
+    /// Collects the answers that a page of an inbox gives. Returns whether queries are left.
     fn tell(
         &mut self,
         inbox: TimelineId,
@@ -98,7 +99,7 @@ impl Scans {
         !scan.sought.is_empty()
     }
 
-    /// A scan is over. True: the next begins.
+    /// Ends a scan. True: the next one begins.
     fn ends(&mut self, inbox: TimelineId) -> bool {
         let Some(scan) = self.0.get_mut(&inbox) else { return false };
         scan.sought = std::mem::take(&mut scan.next);
@@ -111,8 +112,8 @@ impl Scans {
 }
 
 impl Chat {
-    /// A shard wants to know whether an inbox of this one has a reference. What the log has no room
-    /// for is asked for again.
+    /// Handles a shard's query whether an inbox of this one has an entry. A query beyond the log's
+    /// capacity is dropped; the shard repeats it.
     pub(crate) fn sought(&mut self, from: ShardId, sought: Sought, fx: &mut Effects) {
         if self.log.may_ask() && self.outbox.scans.put(from, sought) {
             self.scan_on(sought.inbox, Seq::MAX, fx);
@@ -124,7 +125,8 @@ impl Chat {
         self.log.ask(PendingCall::Sought(inbox), page, fx);
     }
 
-    /// A page of an inbox that is gone through. What was refused is asked for again.
+    /// Handles a page of an inbox. A read that failed ends the scan; the shards repeat their
+    /// queries.
     pub(crate) fn sought_in(
         &mut self,
         now: Now,
@@ -145,7 +147,7 @@ impl Chat {
             None => {}
         }
         for (from, Sought { number, conversation, seq, .. }, has) in told {
-            // What is for a foreign account stands in the queue of its home.
+            // Messages to a foreign account are in the queue of its home.
             let is_queued = inbox.space() == Space::Foreign;
             let has = has || is_queued && self.send_queue.has((conversation, seq));
             match from == self.settings.shard {

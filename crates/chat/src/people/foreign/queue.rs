@@ -1,16 +1,16 @@
-//! What is said to foreign accounts stands in a queue of this shard's log until it is with their
-//! server.
+//! The queue of messages to foreign accounts in this shard's log, from which they are sent to other
+//! servers.
 //!
 //! ```text
 //! a parcel ─► appended here ─► the parcel is done ─► handed out ─► taken, or refused ─► removed
 //!                                                      ▲ │ no room
 //!             a start: what it finds ─► a page is read ┘ ◄┘
 //! ```
-//! A message leaves its outbox when it stands here, and this queue when whoever hands messages to
-//! other servers has said that it is there, or has told its sender why it is not. What is not
-//! handed out is known by its place alone. Invariants: while anything waits to be read, all that
-//! comes waits behind it, so messages go out in the order of the queue; a message that a start
-//! finds both here and in an outbox goes out once.
+//! A message is removed from its outbox when it is in this queue, and from this queue when the
+//! federation service has reported that it is delivered, or that its sender was notified of the
+//! failure. Of messages that wait only the offset is in memory. Invariants: while any message waits
+//! to be read, all new ones wait behind it, so messages go out in the order of the queue; a message
+//! that a start finds both here and in an outbox goes out once.
 
 use crate::envelope::{self, Sender};
 use crate::log::{Answered, PendingCall, Removals};
@@ -32,30 +32,30 @@ use std::sync::Arc;
 
 const VERSION: u8 = 1;
 
-/// Messages that wait to be read from the log. With more, parcels come again later.
+/// Messages that may wait to be read from the log. Beyond, parcels are refused and repeated later.
 const UNSENT_MAX: usize = 65_536;
 
-/// Messages that are read at once, and their bytes.
+/// Size of a page of the queue, messages and bytes.
 const READ_COUNT_MAX: usize = 64;
 const READ_BYTES_MAX: usize = 256 * 1024;
 
-/// A message by the conversation in which it stands, and its place there.
+/// A message, by its conversation and its offset there.
 type Said = (TimelineId, Seq);
 
 /// Messages of a shard for other servers.
 pub(crate) struct SendQueue {
     queue: TimelineId,
-    /// Messages that stand in it, those of queues of an earlier start included.
+    /// Messages in the queue, those of queues of an earlier start included.
     len: u64,
-    /// What is to be read and handed out, in this order.
+    /// Messages to be read and sent, in this order.
     unsent: BTreeSet<QueuePlace>,
     /// A page of it is being read, of what waited up to there.
     reading: Option<QueuePlace>,
-    /// Not before then: there was no room.
+    /// No page is read before this time, since there was no room or a read failed.
     due: Instant,
-    /// What the start found here: shards may find the same in their outboxes.
+    /// Messages that the start found here: shards may find the same in their outboxes.
     found: HashSet<Said>,
-    /// To leave the log.
+    /// Messages to be removed from the log.
     over: Removals,
 }
 
@@ -66,14 +66,14 @@ pub(crate) struct Queueing {
 }
 
 impl SendQueue {
-    /// An empty one of this shard, of so many.
+    /// An empty queue of this shard, in a process with this many shards.
     pub(crate) fn new(key: HashKey, shard: ShardId, shards: u16) -> SendQueue {
         let queue = timeline_here(Space::SendQueue, key, shard, shards);
         let (len, unsent, reading, due, found, over) = Default::default();
         SendQueue { queue, len, unsent, reading, due, found, over }
     }
 
-    /// The log had this in a queue when the shard started. False: its label cannot be read.
+    /// Restores a message of a queue at the start of the shard. False: its label cannot be read.
     pub(crate) fn restore(&mut self, place: QueuePlace, label: &[u8]) -> bool {
         let said = said_of(label);
         self.found.extend(said);
@@ -86,32 +86,32 @@ impl SendQueue {
         self.found.contains(&said)
     }
 
-    /// Messages for other servers that are not with them.
+    /// Messages for other servers that are not delivered.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Messages whose removal the log has not been asked for.
+    /// Messages whose removal has not yet been requested from the log.
     pub(crate) fn unsettled(&self) -> usize {
         self.over.len()
     }
 
-    /// These need not stand in the queue any more.
+    /// Removes messages from the queue.
     fn leave(&mut self, queue: TimelineId, seqs: &[Seq]) {
-        // What leaves may be told twice.
+        // A removal may be reported twice.
         self.len = self.len.saturating_sub(seqs.len() as u64);
         self.over.put(queue, seqs);
     }
 
-    /// The first page of what waited up to a place has been read: what of it is to be handed out.
-    /// What cannot be read leaves the queue.
+    /// The messages to be sent from the first page of those that waited up to a place. Messages
+    /// that cannot be read are removed.
     fn takes_page(&mut self, upto: QueuePlace, page: Page) -> Vec<QueuedMessage> {
         let (mut messages, queue) = (Vec::new(), upto.queue);
         let last = page.messages.last().map(|placed| placed.seq);
         let last = last.max(page.damaged.last().copied()).filter(|_| page.more);
         for Placed { seq, message } in page.messages {
             let place = QueuePlace { queue, seq };
-            // Of what was handed out already nothing is known here.
+            // A message that was already sent does not wait.
             if !self.unsent.remove(&place) {
                 continue;
             }
@@ -123,7 +123,7 @@ impl SendQueue {
                 None => self.leave(queue, &[seq]),
             }
         }
-        // What is damaged, or was removed.
+        // These were damaged, or removed.
         while let Some(first) = self.unsent.first().copied()
             && first <= upto
             && first.queue == queue
@@ -137,7 +137,7 @@ impl SendQueue {
 }
 
 impl Chat {
-    /// A parcel has a message for a foreign account: it takes its place in the queue.
+    /// Appends a parcel's message for a foreign account to the queue.
     pub(crate) fn queue_up(
         &mut self,
         now: Now,
@@ -156,7 +156,7 @@ impl Chat {
         self.log.ask(PendingCall::Queued(queueing), Call::Write(Write::Append(append)), fx);
     }
 
-    /// The log has put a message into the queue, or not.
+    /// Handles the log's answer to the append of a message.
     pub(crate) fn queued(&mut self, queueing: Queueing, result: Answered, fx: &mut Effects) {
         let Queueing { parcel, message } = queueing;
         let seq = match &result {
@@ -178,7 +178,7 @@ impl Chat {
         fx.foreign.push(ForeignWord::Message(queued));
     }
 
-    /// There was no room for these on their way: messages are tried again, in their order.
+    /// Returns messages to the queue that the federation service had no room for, in their order.
     pub(crate) fn come_back(&mut self, now: Now, words: Vec<ForeignWord>, fx: &mut Effects) {
         for word in words {
             match word {
@@ -191,7 +191,7 @@ impl Chat {
         }
     }
 
-    /// Messages of a queue are with their servers, or were refused.
+    /// Removes messages that were delivered, or refused.
     pub(crate) fn left_queue(
         &mut self,
         ask: u64,
@@ -202,7 +202,8 @@ impl Chat {
         fx.answers.push((ask, ChatAnswer::Reached(true)));
     }
 
-    /// Takes out of the log what has gone, and reads what waits; when to come back.
+    /// Removes finished messages from the log, and reads waiting ones; returns when to be called
+    /// again.
     pub(crate) fn turn_queue(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.log.remove(&mut self.send_queue.over, fx);
         let unsent = &self.send_queue.unsent;
@@ -226,7 +227,7 @@ impl Chat {
         None
     }
 
-    /// A page of what waits was read.
+    /// Handles a page of waiting messages.
     pub(crate) fn queue_read(&mut self, now: Now, result: Answered, fx: &mut Effects) {
         let Some(upto) = self.send_queue.reading.take() else { return };
         let Ok(Done::Page(page)) = result else {
@@ -236,7 +237,7 @@ impl Chat {
         for queued in self.send_queue.takes_page(upto, page) {
             match self.settings.is_foreign(&queued.message.to) {
                 true => self.hands_out(queued, fx),
-                // Since the start the domain is ours, or nobody's.
+                // Since the start the domain has become local, or unserved.
                 false => {
                     fx.counters.count(ChatCounter::ForeignDropped);
                     self.send_queue.leave(queued.place.queue, &[queued.place.seq]);
@@ -278,7 +279,7 @@ fn decode(stored: &Message) -> Option<ChatMessage> {
     Some(message)
 }
 
-/// What a label says of a message.
+/// Decodes the label of a message.
 fn said_of(label: &[u8]) -> Option<Said> {
     let (conversation, seq) = label.split_first_chunk::<16>()?;
     let seq = Seq::from_le_bytes(seq.try_into().ok()?);

@@ -1,8 +1,7 @@
-//! Who may have what of a node: by what the account has of whoever asks.
+//! Access to nodes: the rights of a requester, by the account's tie with it.
 //!
-//! What an account has of one other is read as one row, also when it is in memory: a row that is
-//! read is behind every write before it. Invariant: who is blocked is answered as if there were no
-//! such account.
+//! The tie is read from its row, also when it is in memory: a read comes behind every earlier
+//! write. Invariant: a blocked requester gets the answer for an account that does not exist.
 
 use super::node::Node;
 use super::{NodeName, Step, Task, nodes_fault};
@@ -15,13 +14,13 @@ use model::chat::{NodeAccess, NodesFault};
 use model::ports::log::{Call, Done, Read, Table};
 use model::timeline::TimelineId;
 
-/// What whoever asks is to an account.
+/// The relation of a requester to an account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Standing {
     Owner,
     Other {
         address: AccountAddress,
-        /// It sees the account's presence.
+        /// The requester sees the account's presence.
         sees: bool,
         groups: Box<[Box<str>]>,
     },
@@ -29,7 +28,7 @@ pub(super) enum Standing {
 }
 
 impl Standing {
-    /// What somebody is who goes by this tie.
+    /// The relation of the account with this address and inbox, by the tie with it.
     pub(super) fn of(address: &AccountAddress, by: TimelineId, tie: Option<&Tie>) -> Standing {
         let Some(tie) = tie else {
             return Standing::Other {
@@ -49,7 +48,7 @@ impl Standing {
         }
     }
 
-    /// Whether it may read a node that these may.
+    /// Whether the requester may read a node with these readers.
     pub(super) fn may_read(&self, readers: Readers) -> Result<(), NodesFault> {
         match self {
             Standing::Owner => Ok(()),
@@ -59,18 +58,18 @@ impl Standing {
     }
 }
 
-/// Who may read a node beside its account, as the node has it.
+/// The readers of a node beside its account, by its configuration.
 #[derive(Clone, Copy)]
 pub(super) struct Readers<'a> {
     pub access: NodeAccess,
     pub groups: &'a [Box<str>],
-    /// By address.
+    /// Sorted by address.
     pub members: &'a [AccountAddress],
 }
 
 impl Readers<'_> {
-    /// Whether somebody is one of them whom the account has not blocked: one that `sees` its
-    /// presence or not, and that it has in these groups.
+    /// Whether an account that is not blocked is a reader: one that `sees` the owner's presence or
+    /// not, and that the owner has in these groups.
     pub(super) fn have(
         self,
         address: &AccountAddress,
@@ -93,7 +92,7 @@ impl Readers<'_> {
 }
 
 impl Chat {
-    /// What an account has of whoever asks is read.
+    /// Reads the account's tie with a requester.
     pub(super) fn read_standing(&mut self, inbox: TimelineId, task: Task, fx: &mut Effects) {
         let Some(of) = self.nodes.of_mut(inbox) else { return };
         let Some((who, _)) = task.asker() else { return };
@@ -103,7 +102,7 @@ impl Chat {
         self.log.ask(PendingCall::Nodes(inbox), Call::Read(read), fx);
     }
 
-    /// It was.
+    /// Handles the tie with a requester.
     pub(super) fn standing_read(
         &mut self,
         now: Now,
@@ -141,7 +140,7 @@ impl Chat {
 }
 
 impl Task {
-    /// Who asks, unless it is the account itself.
+    /// The requester, unless it is the account itself.
     fn asker(&self) -> Option<(&AccountAddress, TimelineId)> {
         match self {
             Task::Ask(asked, _) => Some((&asked.from, asked.by)),
@@ -151,7 +150,7 @@ impl Task {
     }
 }
 
-/// The node of a name, if whoever asks may read it.
+/// The node of a name, if the requester may read it.
 pub(super) fn readable<'a>(
     of: &'a super::NodesOf,
     name: &NodeName,

@@ -1,7 +1,7 @@
-//! Questions and orders of sessions about nodes, of their own account or of another, and how they
-//! get to the home of that.
+//! Requests of sessions about nodes, of their own account or of another, and their way to that
+//! account's home.
 //!
-//! Invariant: each is answered once, by what its account's home says or by why not.
+//! Invariant: each request is answered once: by the home of the nodes' account, or with a fault.
 
 use super::access::{Standing, readable};
 use super::items::Whose;
@@ -20,35 +20,35 @@ use model::id::ConnRef;
 use model::pressure::Pressure;
 use model::timeline::TimelineId;
 
-/// Something that is wanted of the nodes of an account, on its way to their home.
+/// A request about the nodes of an account, on its way to their home.
 #[derive(Debug)]
 pub struct NodesAsked {
-    /// Who wants it.
+    /// The account that makes the request.
     pub(crate) from: AccountAddress,
     pub(crate) by: TimelineId,
-    /// Of whose nodes.
+    /// The account of the nodes.
     pub(crate) of: AccountAddress,
     pub(crate) inbox: TimelineId,
     pub(crate) ask: NodesAsk,
 }
 
-/// Who waits for an answer.
+/// The receiver of an answer.
 pub(super) enum Reply {
     Session(Requester),
-    /// The same, for bookmarks that a client publishes.
+    /// A session that publishes bookmarks.
     Publisher(Requester, Box<Published>),
     /// A flow of some shard.
     Flow(ReplyTo),
 }
 
 impl NodesAsked {
-    /// What it costs in memory beside itself, bytes, roughly.
+    /// Approximate memory beside the request itself, bytes.
     pub(crate) fn weight(&self) -> usize {
         size_of::<NodesAsked>() + weight_of(&self.ask)
     }
 }
 
-/// Something is wanted of the nodes of another account.
+/// Makes a request about the nodes of another account.
 async fn ask(
     mut flow: Flow,
     wait: Requester,
@@ -80,7 +80,7 @@ async fn ask_owner(
 }
 
 impl Chat {
-    /// A session asks about nodes.
+    /// Handles a session's request about nodes.
     pub(crate) fn ask_nodes(
         &mut self,
         now: Now,
@@ -123,7 +123,7 @@ impl Chat {
         }
     }
 
-    /// A flow of some shard asks about nodes of an account of this one.
+    /// Handles another shard's request about nodes of an account of this one.
     pub(crate) fn nodes_asked(
         &mut self,
         now: Now,
@@ -159,7 +159,7 @@ impl Chat {
         }
     }
 
-    /// Whoever asks may be answered.
+    /// Answers a request whose requester has been checked.
     pub(super) fn answer_asked(
         &mut self,
         now: Now,
@@ -197,7 +197,7 @@ impl Chat {
                 let may_read = |node: &Node| standing.may_read(node.readers()).is_ok();
                 let names = self.names((inbox, NodeSpace::Published), may_read);
                 let sees = !matches!(standing, Standing::Other { sees: false, .. });
-                // Who may not see the account is told of nothing that it might have.
+                // A requester that may not see the account learns of none of its nodes.
                 let names = (sees || !names.is_empty()).then_some(NodesFound::Names(names));
                 self.reply_nodes(reply, names.ok_or(NodesFault::UnknownAccount), fx);
             }
@@ -230,7 +230,7 @@ impl Chat {
         }
     }
 
-    /// An account changes items of its nodes; bookmarks that it replaces are read first.
+    /// Changes items of the account's nodes; bookmarks that are replaced are read first.
     fn order_items(
         &mut self,
         now: Now,
@@ -296,7 +296,7 @@ impl Chat {
     }
 }
 
-/// Whether others than the account itself may ask that.
+/// Whether other accounts may make this request.
 fn may_ask(ask: &NodesAsk) -> bool {
     matches!(
         ask,
@@ -310,7 +310,7 @@ fn may_ask(ask: &NodesAsk) -> bool {
     )
 }
 
-/// Whether it writes what may be much.
+/// Whether the request may write large amounts.
 fn changes(ask: &NodesAsk) -> bool {
     matches!(
         ask,
@@ -322,7 +322,7 @@ fn changes(ask: &NodesAsk) -> bool {
     )
 }
 
-/// What a question or an order costs in memory beside itself, bytes, roughly.
+/// Approximate memory of a request beside itself, bytes.
 fn weight_of(ask: &NodesAsk) -> usize {
     let wanted = |wanted: &ItemsWanted| {
         let ids = match &wanted.which {

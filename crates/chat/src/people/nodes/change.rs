@@ -1,7 +1,8 @@
-//! Changes of nodes: first the rows of new items, then the node's own, which makes them count.
+//! Changes of nodes: first the rows of new items are written, then the node's row, which makes them
+//! valid.
 //!
-//! A kill in between leaves items that nothing names, under numbers that are given again.
-//! Invariant: what an order changes of one node is there whole, or not at all.
+//! A crash in between leaves item rows that no node names, under numbers that are used again.
+//! Invariant: a request's change of one node is stored whole or not at all.
 
 use super::asks::Reply;
 use super::node::{Node, Outcome};
@@ -23,13 +24,13 @@ pub(super) struct Writing {
     outcome: Outcome,
     /// The fault of a write that was refused.
     fault: Option<NodesFault>,
-    /// What comes behind it.
+    /// Changes that follow this one.
     rest: VecDeque<NodeChange>,
     pub(super) reply: Reply,
 }
 
 impl Chat {
-    /// Has items of nodes changed, of one after the other.
+    /// Changes items of nodes, one node after the other.
     pub(super) fn change_items(
         &mut self,
         now: Now,
@@ -53,7 +54,7 @@ impl Chat {
         }
     }
 
-    /// What a change of items comes to; none: nothing.
+    /// The outcome of a change of items; none: nothing changes.
     fn plan(&self, inbox: TimelineId, change: &NodeChange) -> Result<Option<Outcome>, NodesFault> {
         let limits = &self.settings.limits.chat;
         let name = (change.space, change.node.clone());
@@ -90,15 +91,15 @@ impl Chat {
         node.changed(change, limits, has).map(Some)
     }
 
-    /// Whether an account may have another node.
+    /// Whether the account may have another node.
     fn has_room(&self, inbox: TimelineId) -> Result<(), NodesFault> {
         let most = self.settings.limits.chat.nodes_an_account_max as usize;
         let of = self.nodes.of(inbox).ok_or(NodesFault::Busy)?;
-        // Those that are going count: else one could have any number of them go.
+        // Deleted nodes that have rows left count: else an account could have any number of them.
         (of.nodes.len() < most).then_some(()).ok_or(NodesFault::NodesFull)
     }
 
-    /// Has a node made, configured, emptied or taken away.
+    /// Creates, configures, purges or deletes a node.
     pub(super) fn change_node(
         &mut self,
         now: Now,
@@ -168,7 +169,7 @@ impl Chat {
         })
     }
 
-    /// Has somebody told of a node without being a contact, or no longer.
+    /// Subscribes an account to a node, contact or not, or unsubscribes it.
     pub(super) fn change_subscriber(
         &mut self,
         now: Now,
@@ -183,7 +184,7 @@ impl Chat {
         let Some(mut after) = found.cloned() else {
             return self.reply_nodes(reply, Err(NodesFault::UnknownNode), fx);
         };
-        // A name that is somebody else's now is not subscribed any more.
+        // An address that belongs to another account now loses its old subscription.
         after.subscribers.retain(|(other, inbox)| *other != address || *inbox == by);
         let at = after.subscribers.binary_search_by(|(other, _)| other.cmp(&address));
         let fault = match (at, subscribes) {
@@ -203,7 +204,7 @@ impl Chat {
         self.write_change(now, inbox, (name, Outcome::of(after, Vec::new())), rest, fx);
     }
 
-    /// Has a change written.
+    /// Writes a change.
     fn write_change(
         &mut self,
         now: Now,
@@ -231,7 +232,7 @@ impl Chat {
         }
     }
 
-    /// The row of an item was written, or not.
+    /// Handles the result of writing an item's row.
     pub(super) fn item_written(
         &mut self,
         inbox: TimelineId,
@@ -248,7 +249,7 @@ impl Chat {
         }
     }
 
-    /// Items are there: the node's row makes them count.
+    /// Writes the node's row, which makes the stored items valid.
     fn settle_node(&mut self, inbox: TimelineId, writing: Box<Writing>, fx: &mut Effects) {
         let Some(of) = self.nodes.of_mut(inbox) else { return };
         let key = row::node_key(inbox, &writing.name);
@@ -258,7 +259,8 @@ impl Chat {
         self.log.ask(PendingCall::Nodes(inbox), Call::Write(write), fx);
     }
 
-    /// A node is as it was to be: whom it concerns is told.
+    /// Puts a stored node into memory, answers the requester, and notifies subscribers and
+    /// contacts.
     pub(super) fn node_written(
         &mut self,
         now: Now,
@@ -272,7 +274,7 @@ impl Chat {
         let badge = of.badge().map(Box::<str>::from);
         let before = of.nodes.get(&name).map_or(0, Node::weight);
         let is_told = name.0 == NodeSpace::Published && !outcome.events.is_empty();
-        // Whoever was told of the node is told that it goes.
+        // The audience of a deleted node is that of the node before.
         let told = of.node(&name).filter(|_| outcome.node.is_gone).unwrap_or(&outcome.node);
         let audience = is_told.then(|| Audience::of(told));
         let weight = outcome.node.weight();
@@ -295,7 +297,7 @@ impl Chat {
     }
 }
 
-/// Whether a node may have this name.
+/// Whether this may be the name of a node.
 fn is_named(name: &str) -> Result<(), NodesFault> {
     match name.len() {
         0 => Err(NodesFault::Invalid),

@@ -1,7 +1,7 @@
-//! Items that are read: which of them first, by what the node has, then their rows.
+//! Reads of items: chosen first from the node's list, then read from their rows.
 //!
 //! Invariant: an answer has at most [`NODE_PAGE_MAX`] items and [`NODE_PAGE_BYTES_MAX`] bytes, but
-//! one item whatever it has; what is left out says where to go on.
+//! always one item of any size; the answer says where a further request continues.
 
 use super::access::{Standing, readable};
 use super::asks::Reply;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Items that are being read.
 pub(super) struct Reading {
     pub parts: Vec<Result<Part, NodesFault>>,
-    /// Places of the items: part, and place in that.
+    /// Positions of the items: the part's index, and the index in the part.
     places: Vec<(usize, usize)>,
     left: usize,
     fault: Option<NodesFault>,
@@ -36,16 +36,16 @@ pub(super) struct Part {
     total: u32,
 }
 
-/// Who gets them.
+/// The receiver of the items.
 pub(super) enum Whose {
     Asked(Reply),
     Last(Box<LastWanted>),
-    /// They are about to be replaced: by whom, by what, and who waits for that.
+    /// The items are about to be replaced: by this account with these changes, for this requester.
     Replaced(Box<(AccountAddress, Vec<NodeChange>, Requester)>),
 }
 
 impl Chat {
-    /// Reads items of nodes for whoever asks.
+    /// Reads items of nodes for a requester.
     pub(super) fn read_items(
         &mut self,
         now: Now,
@@ -82,7 +82,7 @@ impl Chat {
         }
     }
 
-    /// The row of an item was read.
+    /// Handles the row of an item.
     pub(crate) fn item_read(
         &mut self,
         now: Now,
@@ -113,7 +113,7 @@ impl Chat {
         self.advance_nodes(now, inbox, fx);
     }
 
-    /// Items are here.
+    /// Delivers items that have been read.
     fn items_read(&mut self, now: Now, inbox: TimelineId, reading: Reading, fx: &mut Effects) {
         let Reading { parts, fault, whose, .. } = reading;
         match whose {
@@ -131,7 +131,7 @@ impl Chat {
                 let items = parts.into_iter().flatten().flat_map(|part| part.items);
                 let before: Vec<_> = items.flatten().collect();
                 let reply = match fault {
-                    // What cannot be read can be replaced, and changes no conversation.
+                    // Bookmarks that cannot be read may be replaced, and change no conversation.
                     Some(_) => Reply::Session(wait),
                     None => {
                         let published = self.bookmarks_of((inbox, by), &changes, &before);
@@ -144,7 +144,7 @@ impl Chat {
     }
 }
 
-/// The items of a node that are wanted, as far as there is room; and how many come before them.
+/// The requested items of a node, as far as there is room; and the number of items before them.
 fn choose<'a>(
     node: &'a Node,
     which: &ItemsChosen,
@@ -189,7 +189,7 @@ fn choose<'a>(
     Ok((from, chosen))
 }
 
-/// Whether an answer has room for another item; it has it, then.
+/// Whether an answer has room for another item; if so, it is taken from `room`.
 fn takes(room: &mut (usize, usize), item: &Kept) -> bool {
     let bytes = item.bytes as usize;
     let is_first = *room == (NODE_PAGE_MAX, NODE_PAGE_BYTES_MAX);

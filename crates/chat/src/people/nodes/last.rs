@@ -1,9 +1,9 @@
-//! Last items for somebody who has come: of its own account, and of accounts that it sees.
+//! Last items for sessions that come online: of their own account, and of accounts that it sees.
 //!
-//! Whoever comes asks the homes of its contacts, a slice at a time, as often as its presence may be
-//! told. What a shard is asked waits in one line: so many accounts are looked at at once, and what
-//! is beyond the line's limit is not told. Invariant: a crowd that comes costs a bounded number of
-//! reads at a time, and of places in memory.
+//! A session that comes online asks the homes of its contacts, a slice at a time, at the rate of
+//! presence. A shard's requests wait in one queue: a limited number of accounts is handled at once,
+//! and requests beyond the queue's limit are dropped. Invariant: a crowd of logins costs a bounded
+//! number of reads at a time, and bounded memory.
 
 use super::access::Standing;
 use super::items::{Part, Whose};
@@ -21,24 +21,24 @@ use model::id::ShardId;
 use model::timeline::TimelineId;
 use std::collections::VecDeque;
 
-/// Accounts that are looked at at once.
+/// Accounts that are handled at once.
 const AT_ONCE_MAX: usize = 64;
 
-/// What are the last items of accounts of a shard?
+/// A request for the last items of accounts of a shard.
 #[derive(Clone, Debug)]
 pub struct LastAsked {
-    /// For the receipt.
+    /// Number for the receipt.
     pub(crate) number: u64,
     pub(crate) from: AccountAddress,
     pub(crate) by: TimelineId,
-    /// Of whom.
+    /// The accounts whose items are requested.
     pub(crate) of: Box<[(AccountAddress, TimelineId)]>,
     pub(crate) interests: Interests,
-    /// The session that wants to know; none: all that are interested.
+    /// The session that gets the items; none: all interested sessions.
     pub(crate) only: Option<Key>,
 }
 
-/// The last items of an account are wanted.
+/// A request for the last items of one account.
 pub(super) struct LastWanted {
     pub from: AccountAddress,
     pub by: TimelineId,
@@ -48,11 +48,11 @@ pub(super) struct LastWanted {
     pub only: Option<Key>,
 }
 
-/// What waits to be looked at.
+/// The queue of requests for last items.
 #[derive(Default)]
 pub(super) struct Lasts {
     line: VecDeque<LastWanted>,
-    /// What is being looked at.
+    /// Number of requests that are being handled.
     open: usize,
 }
 
@@ -65,7 +65,7 @@ impl LastAsked {
 }
 
 impl NodesOf {
-    /// Whether there is anything that is told to whoever comes.
+    /// Whether the account has nodes whose last item is sent to a session that comes online.
     pub(super) fn has_last(&self, wanted: &LastWanted) -> bool {
         self.last_nodes(&wanted.interests).next().is_some()
     }
@@ -80,7 +80,7 @@ impl NodesOf {
 }
 
 impl Chat {
-    /// The home of somebody who has come asks for last items of accounts of this shard.
+    /// Queues a home's requests for last items of accounts of this shard.
     pub(crate) fn last_asked(&mut self, from: ShardId, asked: LastAsked, fx: &mut Effects) {
         let LastAsked { number, from: who, by, of, interests, only } = asked;
         for (of, inbox) in of {
@@ -90,7 +90,7 @@ impl Chat {
         self.heard(from, number, fx);
     }
 
-    /// A session that has come is told the last items of its own account.
+    /// Requests the last items of the session's own account, for a session that comes online.
     pub(crate) fn want_own_last(
         &mut self,
         (inbox, address): (TimelineId, &AccountAddress),
@@ -109,11 +109,11 @@ impl Chat {
         self.nodes.lasts.line.push_back(wanted);
     }
 
-    /// Looks at what is wanted, so many at once; when to come back.
+    /// Handles queued requests, up to the limit; returns when to be called again.
     pub(super) fn turn_lasts(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         for _ in 0..AT_ONCE_MAX {
             if self.nodes.lasts.open >= AT_ONCE_MAX || !self.log.may_ask() {
-                return None; // whatever is over lets the next one in
+                return None; // the end of any request lets the next one in
             }
             let wanted = self.nodes.lasts.line.pop_front()?;
             self.nodes.lasts.open += 1;
@@ -123,12 +123,12 @@ impl Chat {
         (!self.nodes.lasts.line.is_empty()).then_some(now.mono)
     }
 
-    /// Something was looked at.
+    /// Counts a request as done.
     pub(super) fn last_over(&mut self) {
         self.nodes.lasts.open = self.nodes.lasts.open.saturating_sub(1);
     }
 
-    /// Reads the last items that whoever has come may have.
+    /// Reads the last items that the requester may read.
     pub(super) fn read_last_items(
         &mut self,
         now: Now,
@@ -152,7 +152,7 @@ impl Chat {
         self.read_items(now, inbox, (&nodes, whose), standing, fx);
     }
 
-    /// They were read.
+    /// Sends last items that have been read.
     pub(super) fn tell_last(
         &mut self,
         inbox: TimelineId,

@@ -1,4 +1,4 @@
-//! Nodes: what accounts of this shard publish about themselves, and keep with the server.
+//! Nodes (PEP): items that accounts of this shard publish, or store for themselves.
 //!
 //! ```text
 //!                           ┌ not here: its rows are read
@@ -8,10 +8,10 @@
 //!                                                           are written ─► answered, told
 //!                                                                       └► litter goes
 //! ```
-//! An account's nodes stand at its home, without their items: those are read when they are wanted.
-//! What is here is a cache: accounts that nobody asks for are forgotten when there are too many.
-//! Invariants: an order is answered when it is on stable storage; an item that a node names is
-//! there; nobody gets what the account does not let it have.
+//! An account's nodes are stored at its home and held in memory without their items, which are read
+//! when they are requested. The memory is a cache: accounts without requests are forgotten when
+//! there are too many. Invariants: a change is answered when it is on stable storage; an item that
+//! a node names exists; no account gets items that the owner does not let it read.
 
 mod access;
 mod asks;
@@ -51,26 +51,26 @@ use profiles::Profiles;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// What may wait for the nodes of one account. One more is answered as busy.
+/// Requests that may wait for the nodes of one account. A further one is answered as busy.
 const LINE_MAX: usize = 1_024;
 
-/// What an account costs as if it were nodes.
+/// Cost of an account itself in memory, in nodes.
 const BESIDE_NODES: usize = 4;
 
-/// Rows that are taken out of the log at once.
+/// Rows that are deleted from the log at once.
 const SWEPT_AT_ONCE_MAX: usize = 256;
 
 /// A node of an account.
 pub(crate) type NodeName = (NodeSpace, Box<str>);
 
-/// Nodes of accounts of this shard that somebody asks for, by inbox.
+/// Nodes of accounts of this shard in use, by inbox.
 #[derive(Default)]
 pub(crate) struct Nodes {
-    /// None: the account has no nodes, and nothing waits for them.
+    /// None: the account has no nodes, and no request waits for them.
     known: HashMap<TimelineId, Option<Box<NodesOf>>>,
-    /// Nodes and items of all of them, and a few for each account itself.
+    /// Number of nodes and items of all accounts, and `BESIDE_NODES` for each account itself.
     weight: usize,
-    /// What waits in lines, bytes.
+    /// Memory of waiting requests, bytes.
     waiting: u64,
     profiles: Profiles,
     lasts: Lasts,
@@ -82,38 +82,38 @@ struct NodesOf {
     step: Step,
     line: ThinQueue<Task>,
     nodes: BTreeMap<NodeName, Node>,
-    /// The log may have more of it than is needed.
+    /// The log may have rows that are not needed.
     is_untidy: bool,
 }
 
-/// What an account's nodes wait for.
+/// The call that an account's nodes wait for.
 #[derive(Default)]
 enum Step {
-    /// Their rows are being read.
+    /// Reading their rows.
     #[default]
     Unread,
     Ready,
-    /// What the account has of whoever asks is being read.
+    /// Reading the account's tie with a requester.
     Tie(Box<Task>),
-    /// Items are being read.
+    /// Reading items.
     Reading(Box<Reading>),
-    /// Items are being written, so many.
+    /// Writing this many items.
     Writing(Box<Writing>, usize),
-    /// The node's row is being written.
+    /// Writing the node's row.
     Settling(Box<Writing>),
-    /// Litter is being taken out: so many rows, and whether all went so far.
+    /// Deleting this many rows of litter; true: all deletions succeeded so far.
     Sweeping(NodeName, Vec<u64>, usize, bool),
-    /// The row of a node that is gone is.
+    /// Deleting the row of a deleted node.
     Dropping(NodeName),
 }
 
-/// What somebody wants of the nodes of an account that is at home here.
+/// A task for the nodes of an account of this shard.
 enum Task {
-    /// A question or an order.
+    /// A request about nodes.
     Ask(Box<NodesAsked>, Reply),
-    /// A session is there like this, with what the nodes have the account show.
+    /// A session's presence, to which the account's badge is added.
     Present(Requester, Option<Arc<Availability>>),
-    /// Somebody has come, and is told the last items.
+    /// A request for last items, of a session that comes online.
     Last(Box<LastWanted>),
 }
 
@@ -137,14 +137,14 @@ impl Nodes {
         self.known.get_mut(&inbox)?.as_deref_mut()
     }
 
-    /// Gives the memory back of an account that has no nodes, for which nothing waits.
+    /// Frees the memory of an account without nodes and tasks.
     fn rest(&mut self, inbox: TimelineId) {
         if let Some(of) = self.known.get_mut(&inbox) {
             of.take_if(|of| of.is_idle() && of.nodes.is_empty());
         }
     }
 
-    /// What stands in memory weighs this much.
+    /// The weight of all nodes in memory, counted anew.
     fn weighed(&self) -> usize {
         let all = self.known.values().flatten().map(|of| of.weight());
         BESIDE_NODES * self.known.len() + all.sum::<usize>()
@@ -170,19 +170,19 @@ impl NodesOf {
         self.nodes.values().map(Node::weight).sum()
     }
 
-    /// The node of this name, unless it is gone.
+    /// The node of this name, unless it is deleted.
     fn node(&self, name: &NodeName) -> Option<&Node> {
         self.nodes.get(name).filter(|node| !node.is_gone)
     }
 
-    /// What the account shows of itself.
+    /// The account's badge, from whichever node has one.
     fn badge(&self) -> Option<&str> {
         self.nodes.values().find_map(|node| node.badge.as_deref())
     }
 }
 
 impl Chat {
-    /// Something is wanted of the nodes of an account of this shard.
+    /// Queues a task for the nodes of an account of this shard.
     fn for_nodes(
         &mut self,
         now: Now,
@@ -212,8 +212,7 @@ impl Chat {
         self.advance_nodes(now, inbox, fx);
     }
 
-    /// With too many nodes and items in memory, those of accounts that nobody asks for are
-    /// forgotten.
+    /// With too many nodes and items in memory, forgets those of accounts without tasks.
     fn forget_idle_nodes(&mut self) {
         if self.nodes.weight >= self.settings.limits.chat.nodes_known_max as usize {
             self.nodes.known.retain(|_, of| of.as_ref().is_some_and(|of| !of.is_idle()));
@@ -227,7 +226,7 @@ impl Chat {
         self.log.ask(PendingCall::Nodes(inbox), Call::Read(read), fx);
     }
 
-    /// Does what waits for an account's nodes, until the log has to answer.
+    /// Carries out tasks for an account's nodes until one has to wait for the log.
     fn advance_nodes(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         while let Some(of) = self.nodes.of_mut(inbox)
             && matches!(of.step, Step::Ready)
@@ -254,7 +253,7 @@ impl Chat {
         }
     }
 
-    /// What is wanted cannot be done now.
+    /// Refuses a task that cannot be carried out now.
     fn refuse_nodes(
         &mut self,
         now: Now,
@@ -265,7 +264,7 @@ impl Chat {
     ) {
         match task {
             Task::Ask(_, reply) => self.reply_nodes(reply, Err(fault), fx),
-            // Nobody is kept from being there by what it would show: then it says nothing of that.
+            // A missing badge does not stop a presence: it is sent without one.
             Task::Present(wait, mut how) => {
                 if let Some(how) = &mut how {
                     Arc::make_mut(how).badge = None;
@@ -280,7 +279,7 @@ impl Chat {
         }
     }
 
-    /// The log has answered what an account's nodes waited for.
+    /// Handles the log's answer to the call of an account's nodes.
     pub(crate) fn nodes_done(
         &mut self,
         now: Now,
@@ -312,14 +311,14 @@ impl Chat {
                 let gone = of.nodes.remove(&name).map_or(0, |node| node.weight());
                 self.nodes.weight -= gone;
             }
-            // It stays until something changes.
+            // A failed deletion is repeated after the next change.
             (Step::Dropping(_), Err(_)) => of.is_untidy = false,
             (step @ (Step::Ready | Step::Reading(_)), _) => of.step = step,
         }
         self.advance_nodes(now, inbox, fx);
     }
 
-    /// Some of an account's nodes are read.
+    /// Adds nodes that were read.
     fn nodes_read(&mut self, now: Now, inbox: TimelineId, rows: &[Row], fx: &mut Effects) {
         let Some(of) = self.nodes.of_mut(inbox) else { return };
         let mut weight = 0;
@@ -344,7 +343,7 @@ impl Chat {
         self.advance_nodes(now, inbox, fx);
     }
 
-    /// An account's nodes cannot be read now: whoever waits is told why.
+    /// Refuses all tasks of an account whose nodes cannot be read now.
     fn give_nodes_up(&mut self, now: Now, inbox: TimelineId, fault: NodesFault, fx: &mut Effects) {
         let Some(of) = self.nodes.known.remove(&inbox) else { return };
         self.nodes.weight -= BESIDE_NODES;
@@ -356,8 +355,8 @@ impl Chat {
         }
     }
 
-    /// Takes out of the log what an account's nodes need no longer, one node at a time. False:
-    /// there is nothing.
+    /// Deletes rows that an account's nodes do not need any more, one node at a time. False: none
+    /// is left.
     fn tidy_nodes(&mut self, inbox: TimelineId, fx: &mut Effects) -> bool {
         let Some(of) = self.nodes.of_mut(inbox).filter(|of| of.is_untidy) else {
             return false;
@@ -387,7 +386,7 @@ impl Chat {
         true
     }
 
-    /// A row of litter has gone, or not.
+    /// Handles the deletion of a row of litter.
     fn swept(
         &mut self,
         inbox: TimelineId,
@@ -406,7 +405,7 @@ impl Chat {
         }
     }
 
-    /// A session is there like this. What its account shows of itself goes along, if it wants that.
+    /// Handles a session's presence; the account's badge is added if the session wants that.
     pub(crate) fn present_with_badge(
         &mut self,
         now: Now,
@@ -423,7 +422,7 @@ impl Chat {
         self.for_person(now, (inbox, address), task, fx);
     }
 
-    /// What it shows is known.
+    /// Adds the account's badge to a session's presence.
     fn present_shown(
         &mut self,
         now: Now,
@@ -440,7 +439,8 @@ impl Chat {
         self.for_person(now, (inbox, &address), task, fx);
     }
 
-    /// Asks devices for their profiles, and goes on with last items; when to come back.
+    /// Asks devices for their profiles, and continues with last items; returns when to be called
+    /// again.
     pub(crate) fn turn_nodes(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let profiles = self.turn_profiles(now, fx);
         let lasts = self.turn_lasts(now, fx);
@@ -463,12 +463,12 @@ impl Chat {
     }
 }
 
-/// What the log's refusal is for whoever waits.
+/// The fault of a request about nodes that the log refused.
 fn nodes_fault(error: model::ports::log::StoreError) -> NodesFault {
     fault_for(fault_of(error))
 }
 
-/// What a fault of before is for whoever waits for something about nodes.
+/// The fault of a request about nodes for a fault that occurred before.
 fn fault_for(fault: ChatFault) -> NodesFault {
     match fault {
         ChatFault::UnknownAccount => NodesFault::UnknownAccount,

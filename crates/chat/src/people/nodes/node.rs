@@ -1,10 +1,10 @@
-//! A node: its configuration, which items it has, and how it becomes another one.
+//! A node: its configuration, the list of its items, and its changes, as pure functions.
 //!
-//! Pure. Items themselves are rows of their own, by numbers that rise; here is which numbers count.
-//! Numbers of items that were replaced or went are remembered as **litter** until their rows are
-//! gone. A number is taken when the node's row says so, so a row that was written for an item and
-//! then died with its server is written over by the next item. Invariant: no number that counts is
-//! litter, and none is given twice while a row of it may be there.
+//! Items have rows of their own, by rising numbers; the node lists the valid numbers. Numbers of
+//! items that were replaced or retracted are remembered as **litter** until their rows are deleted.
+//! A number is taken when the node's row is stored, so an item row from just before a crash is
+//! overwritten by the next item. Invariant: no valid number is litter, and no number is used twice
+//! while its row may exist.
 
 use super::access::Readers;
 use model::account::AccountAddress;
@@ -21,18 +21,18 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Node {
     pub config: NodeConfig,
-    /// In the order in which they were published.
+    /// In the order of publication.
     pub items: Vec<Kept>,
-    /// Who is told of it without being a contact, by address.
+    /// Accounts that are notified without being contacts, sorted by address.
     pub subscribers: Vec<(AccountAddress, TimelineId)>,
     pub members: Vec<AccountAddress>,
-    /// What the account shows of itself, if this node says that.
+    /// The account's badge, if this node sets it.
     pub badge: Option<Box<str>>,
     /// The number of the next item.
     pub next: u64,
-    /// Numbers whose rows are still to go.
+    /// Numbers of items whose rows are still to be deleted.
     pub litter: Vec<u64>,
-    /// It was deleted: the row goes when there is no litter.
+    /// The node was deleted: its row is deleted when no litter is left.
     pub is_gone: bool,
 }
 
@@ -44,16 +44,16 @@ pub(crate) struct Kept {
     pub bytes: u32,
 }
 
-/// What a change comes to.
+/// The outcome of a change.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// The node as it is to be.
+    /// The new state of the node.
     pub node: Node,
-    /// Items whose rows are written before.
+    /// Items whose rows are written before the node's.
     pub puts: Vec<(u64, Arc<NodeItem>)>,
-    /// What is told.
+    /// Events for subscribers.
     pub events: Vec<NodeEvent>,
-    /// Ids of what was published.
+    /// Ids of the published items.
     pub ids: Box<[Box<str>]>,
 }
 
@@ -71,17 +71,17 @@ impl Node {
         }
     }
 
-    /// Bytes of its items.
+    /// Size of the node's items, bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.items.iter().map(|item| u64::from(item.bytes)).sum()
     }
 
-    /// What it costs in memory, in nodes and items.
+    /// Cost in memory, in nodes and items.
     pub(crate) fn weight(&self) -> usize {
         1 + self.items.len() + self.subscribers.len() + self.members.len() + self.litter.len()
     }
 
-    /// Who may read it.
+    /// The readers of the node.
     pub(super) fn readers(&self) -> Readers<'_> {
         let NodeConfig { access, groups, .. } = &self.config;
         Readers { access: *access, groups, members: &self.members }
@@ -96,7 +96,7 @@ impl Node {
         self.litter.push(item.number);
     }
 
-    /// Items beyond those that may be there go, the oldest first.
+    /// Removes the oldest items beyond the limit.
     fn shortens(&mut self, limits: &ChatLimits) {
         let most = self.config.items_max.min(limits.node_items_max) as usize;
         while self.items.len() > most {
@@ -104,7 +104,7 @@ impl Node {
         }
     }
 
-    /// The node that is made where there was none, or one that is gone.
+    /// A new node, in place of none or of a deleted one.
     pub(crate) fn made(
         before: Option<&Node>,
         options: Option<&NodeOptions>,
@@ -135,7 +135,7 @@ impl Node {
         Ok(Outcome::of(node, Vec::new()))
     }
 
-    /// The node without items.
+    /// The node without its items.
     pub(crate) fn purged(&self) -> Outcome {
         let mut node = Node { badge: None, ..self.clone() };
         node.empties();
@@ -143,7 +143,7 @@ impl Node {
         Outcome::of(node, tells.then_some(NodeEvent::Purged).into_iter().collect())
     }
 
-    /// What is left of it until its items are gone.
+    /// The deleted node, which is kept until its items' rows are deleted.
     pub(crate) fn deleted(&self) -> Outcome {
         let mut node = Node { is_gone: true, badge: None, ..self.clone() };
         node.empties();
@@ -157,7 +157,7 @@ impl Node {
         self.items.clear();
     }
 
-    /// The node with other items. `has`: bytes of the account's other items.
+    /// The node with changed items. `has`: bytes of the account's other items.
     pub(crate) fn changed(
         &self,
         change: &NodeChange,
@@ -204,7 +204,7 @@ impl Node {
             puts.push((number, item));
         }
         node.shortens(limits);
-        // What was pushed out at once is not written, and nothing is left of it.
+        // An item that the same change pushes out is not written and leaves no litter.
         puts.retain(|(number, _)| node.items.iter().any(|item| item.number == *number));
         if has + node.bytes() > u64::from(limits.node_bytes_an_account_max) {
             return Err(NodesFault::BytesFull);
@@ -219,7 +219,7 @@ impl Node {
         Ok(Outcome { puts, ids, ..Outcome::of(node, events) })
     }
 
-    /// Why a node does not do for whoever wants it so.
+    /// Whether a node meets the configuration that a publisher requires.
     pub(crate) fn meets(&self, options: &NodeOptions, limits: &ChatLimits) -> bool {
         let wanted = options.over(&self.config);
         let most = |config: &NodeConfig| config.items_max.min(limits.node_items_max);
@@ -234,7 +234,7 @@ impl Outcome {
     }
 }
 
-/// Whether a node can be so.
+/// Whether a configuration is valid.
 fn may_be(config: &NodeConfig) -> Result<(), NodesFault> {
     let is_too_many = config.groups.len() > NODE_GROUPS_MAX;
     let is_long = config.groups.iter().any(|group| group.len() > CONTACT_GROUP_BYTES_MAX);

@@ -1,12 +1,12 @@
-//! Who is told of a change of a node, and how.
+//! Notifications of a changed node: their receivers, and their ways.
 //!
 //! ```text
 //! change ─► sessions of the account: at once, all of it
 //!        ─► the account's ties ─► subscribers that still may know: a word a shard, at once
 //!        ─► contacts: what is untold of a node ─► a walk ─► a word a shard and slice
 //! ```
-//! While an account's walk goes, or may not begin yet, what changes is put together: of an item the
-//! newest state alone. So work follows from contacts and time, not from the number of changes.
+//! While an account's walk is under way, or has to wait, changes are merged: of an item only the
+//! newest state is kept. So the work depends on contacts and time, not on the number of changes.
 
 use super::access::{Readers, Standing};
 use super::node::Node;
@@ -23,28 +23,28 @@ use model::timeline::TimelineId;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Changes of nodes that contacts are to be told of, by node.
+/// Changes of nodes that contacts have not been sent, by node.
 #[derive(Default)]
 pub(crate) struct Untold {
     nodes: VecDeque<UntoldNode>,
 }
 
-/// What is to be told of one node, and to whom.
+/// Changes of one node for contacts, and its audience.
 pub(crate) struct UntoldNode {
     pub node: Box<str>,
     audience: Audience,
     pub events: Vec<NodeEvent>,
 }
 
-/// Which contacts may be told of a node.
+/// The audience of a node.
 #[derive(Clone)]
 pub(crate) struct Audience {
     access: NodeAccess,
     groups: Box<[Box<str>]>,
     members: Box<[AccountAddress]>,
-    /// They have asked to be told, and are at once.
+    /// Subscribers, who are notified at once.
     subscribers: Box<[(AccountAddress, TimelineId)]>,
-    /// The newest item is all that counts.
+    /// Only the newest item counts.
     is_single: bool,
 }
 
@@ -63,14 +63,14 @@ impl Audience {
         Readers { access: self.access, groups: &self.groups, members: &self.members }
     }
 
-    /// Whether a contact is told who sees the account.
+    /// Whether a contact that sees the account is notified by the walk.
     pub(crate) fn has(&self, tie: &Tie) -> bool {
         let contact = &tie.contact;
         self.readers().have(&contact.address, true, &contact.groups).is_ok()
             && !self.subscribers.iter().any(|(address, _)| *address == contact.address)
     }
 
-    /// Whether somebody who subscribed still may know, by what the account has of it.
+    /// Whether a subscriber may still read the node, by the account's tie with it.
     fn may_know(&self, (address, inbox): &(AccountAddress, TimelineId), tie: Option<&Tie>) -> bool {
         Standing::of(address, *inbox, tie).may_read(self.readers()).is_ok()
     }
@@ -81,7 +81,7 @@ impl UntoldNode {
         self.audience.has(tie)
     }
 
-    /// Whoever subscribed and still may know, by what the account has of each.
+    /// Subscribers that may still read the node, by the account's tie with each.
     pub(crate) fn subscribers<'a>(
         &'a self,
         tie: impl Fn(&AccountAddress) -> Option<&'a Tie> + 'a,
@@ -105,7 +105,7 @@ impl Untold {
         self.nodes.iter().map(|node| node.events.len()).sum()
     }
 
-    /// Something more is to be told. How much is not told any more, for there is too much.
+    /// Adds changes of a node. Returns how many older ones were dropped for lack of room.
     pub(crate) fn put(&mut self, news: UntoldNode, most: usize) -> u64 {
         match self.nodes.iter_mut().find(|it| it.node == news.node) {
             Some(untold) => {
@@ -151,7 +151,7 @@ impl UntoldNode {
     }
 }
 
-/// The item that something happened to.
+/// The item that an event is about.
 fn item_of(event: &NodeEvent) -> Option<&str> {
     match event {
         NodeEvent::Published(item) => Some(&item.id),
@@ -161,7 +161,7 @@ fn item_of(event: &NodeEvent) -> Option<&str> {
 }
 
 impl Chat {
-    /// Something happened to a node: whoever may know and wants to is told.
+    /// Notifies subscribers, contacts and own sessions of a change of a node.
     pub(super) fn tell_node(
         &mut self,
         now: Now,
@@ -176,13 +176,13 @@ impl Chat {
         let told = NodesTold { number: None, from, by, parts, only: None, is_subscribed };
         self.nodes_told(self.settings.shard, &told, fx);
         if audience.access == NodeAccess::Members && audience.members.is_empty() {
-            return; // it is nobody else's
+            return; // the node is private
         }
         let news = Box::new(UntoldNode { node: name.into(), audience, events });
         self.for_person(now, (inbox, address), Task::NodeNews(news), fx);
     }
 
-    /// Whoever subscribed to a node is told, whether a contact or not.
+    /// Notifies the subscribers of a node, contacts or not.
     pub(crate) fn tell_subscribers(
         &mut self,
         (inbox, address): (TimelineId, &AccountAddress),
@@ -204,7 +204,7 @@ impl Chat {
         }
     }
 
-    /// What sessions of an account are interested in that are there, all together.
+    /// The interests of an account's available sessions, all together.
     pub(crate) fn interests_of(&self, inbox: TimelineId) -> Interests {
         let here = self.people.present(inbox);
         let mut all: Vec<Box<str>> = here
@@ -217,7 +217,7 @@ impl Chat {
         all.into()
     }
 
-    /// What a session is interested in, if that is known.
+    /// The interests of a session, if they are known.
     pub(crate) fn interests_at(&self, session: base::slab::Key) -> Option<Interests> {
         self.nodes.profiles.of(session).cloned()
     }

@@ -1,13 +1,13 @@
-//! Which nodes devices are interested in: by their profiles, each told once by one of the devices
-//! that have it.
+//! Interests of devices in nodes, by their profiles (capabilities): each profile is asked once, of
+//! one of the devices that have it.
 //!
 //! ```text
 //! Has(profile) ─► known ──────────────────────────────► interests of the session
 //!              └► not ─► one device is asked ─► Is ─┬─► of all who have it, if it is proved
 //!                         others wait      no answer└─► else of this one; the next is asked
 //! ```
-//! Invariants: one device of a profile is asked at a time; what is not proved counts for nobody
-//! else; a session that has gone leaves nothing here.
+//! Invariants: one device of a profile is asked at a time; interests that are not proved hold for
+//! that device alone; a session that has ended leaves nothing here.
 
 use super::Nodes;
 use crate::{Chat, Effects};
@@ -20,36 +20,37 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Nodes that a device is interested in, in order.
+/// The nodes that a device is interested in, sorted.
 pub(crate) type Interests = Arc<[Box<str>]>;
 
-/// How long a device may take to tell, before the next is asked.
+/// How long a device may take to answer, before the next is asked.
 const TELLS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Profiles, in two halves: when the younger is full it becomes the older, and that is forgotten.
+/// Known profiles, in two halves: when the younger is full it becomes the older, and the former
+/// older one is forgotten.
 #[derive(Default)]
 pub(super) struct Profiles {
     young: HashMap<Box<str>, Interests>,
     old: HashMap<Box<str>, Interests>,
-    /// Those that a device is asked about.
+    /// Profiles that a device has been asked about.
     asked: HashMap<Box<str>, Asked>,
-    /// When to look at these.
+    /// Time of the next check for late answers.
     due: Option<Instant>,
-    /// What sessions are interested in that are in anything.
+    /// Interests of sessions that have any.
     interests: HashMap<Key, Interests>,
-    /// Profiles of sessions that are not known yet.
+    /// Profiles of sessions whose interests are not known yet.
     unknown: HashMap<Key, Box<str>>,
 }
 
 struct Asked {
     who: Key,
     since: Instant,
-    /// Those who have the same one.
+    /// Other sessions with the same profile.
     waiting: VecDeque<Key>,
 }
 
 impl Profiles {
-    /// What a session is interested in.
+    /// The interests of a session.
     pub(super) fn of(&self, session: Key) -> Option<&Interests> {
         self.interests.get(&session)
     }
@@ -70,7 +71,7 @@ impl Profiles {
         self.young.insert(profile, interests);
     }
 
-    /// A session's profile is not what it was: it waits no longer. Whom to ask instead.
+    /// Drops a session's profile. Returns the session to ask instead, if this one had been asked.
     fn forgets(&mut self, session: Key, now: Now) -> Option<(Key, Box<str>)> {
         let profile = self.unknown.remove(&session)?;
         let asked = self.asked.get_mut(&profile)?;
@@ -81,7 +82,7 @@ impl Profiles {
         self.next(&profile, now).map(|next| (next, profile))
     }
 
-    /// Whoever was asked does not tell: who is next.
+    /// Replaces the session that was asked by the next one with the profile.
     fn next(&mut self, profile: &str, now: Now) -> Option<Key> {
         let asked = self.asked.get_mut(profile)?;
         let Some(next) = asked.waiting.pop_front() else {
@@ -102,7 +103,7 @@ impl Profiles {
 }
 
 impl Nodes {
-    /// Whether a session wants to be told of a node.
+    /// Whether a session wants changes of a node.
     pub(super) fn is_interested(&self, session: Key, node: &str) -> bool {
         let interests = self.profiles.of(session);
         interests.is_some_and(|all| all.binary_search_by(|one| (**one).cmp(node)).is_ok())
@@ -110,7 +111,7 @@ impl Nodes {
 }
 
 impl Chat {
-    /// A session says something of its profile.
+    /// Handles a session's request about its profile.
     pub(crate) fn profile_said(
         &mut self,
         now: Now,
@@ -154,7 +155,7 @@ impl Chat {
         self.want_profile(now, (key, profile), fx);
     }
 
-    /// A device is asked what its profile is.
+    /// Asks a device for the interests of its profile.
     fn want_profile(&mut self, now: Now, (key, profile): (Key, Box<str>), fx: &mut Effects) {
         let due = now.after(TELLS_WITHIN);
         self.nodes.profiles.due = Some(self.nodes.profiles.due.map_or(due, |other| other.min(due)));
@@ -175,7 +176,7 @@ impl Chat {
         let most = self.settings.limits.chat.profiles_known_max as usize;
         let profiles = &mut self.nodes.profiles;
         if profiles.unknown.get(&key) != Some(&profile) {
-            return; // nobody wants to know, or it is another by now
+            return; // the session was not asked, or has another profile by now
         }
         let interests = interests.map(|interests| {
             let mut interests = interests.into_vec();
@@ -206,7 +207,7 @@ impl Chat {
         }
     }
 
-    /// What a session is interested in is known: it is told the last items of that.
+    /// Sets a session's interests, and requests the last items of those nodes.
     fn interested(&mut self, key: Key, interests: Interests) {
         let before = match interests.is_empty() {
             true => self.nodes.profiles.interests.remove(&key),
@@ -220,17 +221,17 @@ impl Chat {
         }
     }
 
-    /// A session has another profile, or none.
+    /// Drops a session's profile when it has another, or none.
     fn profile_left(&mut self, now: Now, key: Key, fx: &mut Effects) {
         if let Some(next) = self.nodes.profiles.forgets(key, now) {
             self.want_profile(now, next, fx);
         }
     }
 
-    /// A session ends.
+    /// Removes a session that ends.
     pub(crate) fn leaves_nodes(&mut self, key: Key, fx: &mut Effects) {
         self.nodes.profiles.interests.remove(&key);
-        // The next one is asked in a turn: whoever ends does not say when it is.
+        // The next session is asked in a turn, since the end of a session has no time.
         if let Some(profile) = self.nodes.profiles.unknown.remove(&key)
             && let Some(asked) = self.nodes.profiles.asked.get_mut(&profile)
         {
@@ -254,7 +255,7 @@ impl Chat {
         }
     }
 
-    /// Devices that did not tell are asked no more; when to come back.
+    /// Gives up devices that did not answer in time; returns when to be called again.
     pub(super) fn turn_profiles(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let due = self.nodes.profiles.due?;
         if now.mono < due {

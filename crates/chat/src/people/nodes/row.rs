@@ -27,7 +27,7 @@ const TELLS_RETRACTS: u8 = 4;
 const TELLS_PAYLOADS: u8 = 8;
 const GONE: u8 = 16;
 
-/// How the keys of an account's nodes begin.
+/// The key prefix of an account's nodes.
 pub(super) fn prefix(inbox: TimelineId) -> Box<[u8]> {
     RowHome::key_of(inbox, &[])
 }
@@ -43,7 +43,7 @@ pub(super) fn item_key(inbox: TimelineId, name: &NodeName, number: u64) -> Box<[
     RowHome::key_of(inbox, &[&space, name.1.as_bytes(), &[0], &number])
 }
 
-/// The node whose row has this key.
+/// The name of the node whose row has this key.
 pub(super) fn name_of(inbox: TimelineId, key: &[u8]) -> Option<NodeName> {
     let rest = RowHome::rest(key)?.strip_prefix(&inbox.to_bytes()[..])?;
     let (space, name) = rest.split_first()?;
@@ -76,7 +76,7 @@ pub(super) fn decode_item(value: &[u8]) -> Option<NodeItem> {
 }
 
 impl Node {
-    /// The value of its row.
+    /// The value of the node's row.
     pub(super) fn encode(&self) -> Box<[u8]> {
         let config = &self.config;
         let flags = [
@@ -111,7 +111,7 @@ impl Node {
         out.into()
     }
 
-    /// The node of a row; `None`: it cannot be read.
+    /// Decodes a node's row; `None`: it cannot be read.
     pub(super) fn decode(value: &[u8]) -> Option<Node> {
         let mut bytes = ByteReader::of(VERSION, value)?;
         let known = PERSISTS | TELLS_DELETES | TELLS_RETRACTS | TELLS_PAYLOADS | GONE;

@@ -1,6 +1,7 @@
-//! What a home says of an account's nodes to those who are to be told, and how sessions get it.
+//! Notifications of changed nodes from the account's home, and their delivery to sessions.
 //!
-//! Invariant: a session is told what its account sees, and of that what it is interested in.
+//! Invariant: a session gets changes of nodes of accounts that its own may see, and only those it
+//! is interested in.
 
 use crate::{Chat, Effects};
 use base::slab::Key;
@@ -11,20 +12,20 @@ use model::id::{ConnRef, ShardId};
 use model::timeline::TimelineId;
 use std::sync::Arc;
 
-/// What happened to one node, and inboxes of those who are told.
+/// Events of one node, and the inboxes of the accounts to notify.
 pub(super) type ToldPart = (Box<str>, Arc<[NodeEvent]>, Box<[TimelineId]>);
 
-/// What happened to an account's nodes, for accounts of a shard.
+/// Changes of an account's nodes, for accounts of a shard.
 #[derive(Clone, Debug)]
 pub struct NodesTold {
-    /// For the receipt, if one is wanted.
+    /// Number for the receipt, if one is wanted.
     pub(crate) number: Option<u64>,
     pub(crate) from: AccountAddress,
     pub(crate) by: TimelineId,
     pub(crate) parts: Box<[ToldPart]>,
-    /// The session that is told; none: all that are interested.
+    /// The session that gets the events; none: all interested sessions.
     pub(crate) only: Option<Key>,
-    /// They have asked to be told, and are whether they see the account or not.
+    /// The receivers are subscribers, who are notified whether or not they see the account.
     pub(crate) is_subscribed: bool,
 }
 
@@ -40,7 +41,7 @@ impl NodesTold {
 }
 
 impl Chat {
-    /// The home of somebody says what happened to that one's nodes.
+    /// Delivers a home's notification of changed nodes.
     pub(crate) fn nodes_told(&mut self, from: ShardId, told: &NodesTold, fx: &mut Effects) {
         for (node, events, to) in &told.parts {
             for &inbox in to {
@@ -52,7 +53,7 @@ impl Chat {
         }
     }
 
-    /// Sessions of an account are told what happened to a node.
+    /// Sends sessions of an account the events of a node.
     fn show_node(
         &mut self,
         inbox: TimelineId,
