@@ -1,5 +1,5 @@
-//! Push of those who are away: what came for an account whose devices do not have it is told to
-//! those of them that are registered to be woken.
+//! Push notifications for offline users: new messages of an account are announced to those of its
+//! registered devices that have not received them.
 //!
 //! ```text
 //! entry ─► a mark, before it ─► the inbox ─► due ─┬► a device has it: over
@@ -8,11 +8,12 @@
 //!                                   │                               ─► over, or again later
 //!                                   └── after a start, from the mark on ─────────┘
 //! ```
-//! Nothing of a message waits here: an account that owes has a mark, a row that says since when,
-//! and what is to be told is read from its inbox each time. The mark is handed to the log before
-//! the entry is, so a start finds every account that owes. Invariant: a message that counts and
-//! that nobody has read, nor an attentive device has acknowledged, is told at least once by each
-//! way that the account has registered, or is counted with the reason why not.
+//! No message content waits here: an account with debts has a mark, a row with the time since which
+//! notifications are owed, and their contents are read from its inbox each time. The mark is handed
+//! to the log before the entry, so a start finds every account with debts. Invariant: a message
+//! that counts as unread, and that neither the account has read nor an attentive device has
+//! acknowledged, is announced at least once by each way that the account has registered, or is
+//! counted with the reason why not.
 
 mod owing;
 mod rounds;
@@ -37,38 +38,38 @@ use telling::Post;
 use wishes::Line;
 use yields::Claim;
 
-/// How much of a message is told.
+/// Content of a notification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PushDetail {
-    /// Who said it, and how it begins.
+    /// The sender, and the beginning of the text.
     Full,
-    /// Who said it.
+    /// The sender.
     Sender,
-    /// That something came.
+    /// Only that a message has arrived.
     Nothing,
 }
 
-/// What becomes of a message in a conversation that is muted, and of any in quiet hours.
+/// Treatment of messages in muted conversations, and of all messages in quiet hours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QuietPush {
-    /// It is pushed without a sound.
+    /// The message is announced without a sound.
     Low,
-    /// It is not pushed; the number of what is unread is, where it counts.
+    /// The message is not announced; the unread count is still updated if the message counts.
     Nothing,
 }
 
-/// Policy of pushes: what the operator chose.
+/// Push policy of the operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PushPolicy {
-    /// There is a gateway.
+    /// A gateway is configured.
     pub gateway: bool,
-    /// How much is told.
+    /// Content of notifications.
     pub detail: PushDetail,
-    /// How much services elsewhere are told.
+    /// Content of notifications to external push services.
     pub services: PushDetail,
-    /// What is muted.
+    /// Treatment of messages in muted conversations.
     pub muted: QuietPush,
-    /// What comes in quiet hours.
+    /// Treatment of messages in quiet hours.
     pub quiet: QuietPush,
 }
 
@@ -84,7 +85,7 @@ impl Default for PushPolicy {
     }
 }
 
-/// Way of a registration: gateway, hub and services elsewhere fail each by itself.
+/// The way of a registration: gateway, hub and external services fail independently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
     Gateway = 0,
@@ -92,10 +93,10 @@ pub(crate) enum Way {
     Service = 2,
 }
 
-/// How many ways there are.
+/// Number of ways.
 const WAYS: usize = Way::ALL.len();
 
-/// The first so many of them have devices that show a number of what is unread.
+/// Number of ways whose devices show an unread count; these come first.
 const BADGED: usize = 2;
 
 impl Way {
@@ -109,59 +110,59 @@ impl Way {
         }
     }
 
-    /// Whether whoever carries it may be slow.
+    /// Whether the carrier of the way may be slow.
     fn may_be_slow(self) -> bool {
         self != Way::Miop
     }
 }
 
 impl PushPolicy {
-    /// How much is told by a way.
+    /// Content of notifications by this way.
     fn detail_by(&self, way: Way) -> PushDetail {
         if way == Way::Service { self.services } else { self.detail }
     }
 }
 
-/// An account with devices that are registered.
+/// An account with registered devices.
 #[derive(Default)]
 struct Registered {
-    /// How many, by way.
+    /// Number of registrations, by way.
     counts: [u8; WAYS],
-    /// What names each device.
+    /// Hash of each device's route.
     devices: Box<[u64]>,
-    /// What they were told last is unread.
+    /// The unread count that devices were last sent, by way.
     badges: [u32; BADGED],
 }
 
 /// Pushes of the accounts of this shard.
 pub(crate) struct Pushes {
     accounts: HashMap<TimelineId, Registered>,
-    /// Accounts by what names their devices.
+    /// Accounts by the hashes of their devices' routes.
     holders: HashMap<u64, Vec<TimelineId>>,
-    /// Devices that are being taken from other accounts.
+    /// Claims of devices that are registered to other accounts.
     claims: Waits<Claim>,
     owing: HashMap<TimelineId, Owing>,
-    /// Accounts that owe, by when they are looked at.
+    /// Accounts with debts, by the time at which they are handled next.
     due: BTreeSet<(Instant, TimelineId)>,
-    /// Accounts of which a device left since the last turn.
+    /// Accounts with a device that has left since the last turn.
     left: Vec<TimelineId>,
     rounds: Waits<Round>,
     posts: Waits<Post>,
-    /// Beginnings of messages that were read for rounds since the last turn, or why not.
+    /// Beginnings of messages that were read for rounds since the last turn, or the fault.
     pub(crate) texts: Vec<(u64, Result<Fetched, ChatFault>)>,
     lines: HashMap<TimelineId, Line>,
-    /// When a code was pushed for an account.
+    /// Time at which a code was last pushed for an account.
     codes: HashMap<TimelineId, Instant>,
-    /// Nothing goes to the gateway before.
+    /// No notification goes to the gateway before this time.
     gateway_rests: Instant,
-    /// Rounds that go on by each way, and accounts that wait for one.
+    /// Running rounds by each way, and accounts that wait for one.
     busy: [usize; WAYS],
     queues: [VecDeque<TimelineId>; WAYS],
     rng: Prng,
 }
 
 impl Pushes {
-    /// None; `seed` is for waits of uneven length.
+    /// No pushes; `seed` is for pauses of uneven length.
     pub(crate) fn new(seed: u64) -> Pushes {
         Pushes {
             accounts: HashMap::new(),
@@ -182,7 +183,7 @@ impl Pushes {
         }
     }
 
-    /// A row that the log kept. False: it cannot be read.
+    /// Restores a row at the start of the shard. False: the row cannot be read.
     pub(crate) fn restore(&mut self, home: HashKey, key: &[u8], value: &[u8]) -> bool {
         let Some((inbox, kind, name)) = rows::names(key) else { return false };
         match kind {
@@ -205,7 +206,7 @@ impl Pushes {
         true
     }
 
-    /// As many accounts go on as there is room for by each way.
+    /// Lets as many waiting accounts continue as each way has room for.
     fn next_in_line(&mut self, now: Now, most: usize) {
         for at in 0..WAYS {
             for _ in self.busy[at]..most {
@@ -218,14 +219,14 @@ impl Pushes {
         }
     }
 
-    /// A device of an account has left.
+    /// Records that a device of an account has left.
     pub(crate) fn leaves(&mut self, inbox: TimelineId) {
         if self.owing.contains_key(&inbox) {
             self.left.push(inbox);
         }
     }
 
-    /// Accounts that have something to tell.
+    /// Number of accounts with debts.
     pub(crate) fn owing(&self) -> usize {
         self.owing.len()
     }
@@ -252,9 +253,9 @@ impl Pushes {
 }
 
 impl Chat {
-    /// All rows have been given: what is owed is due.
+    /// Makes restored debts due, after all rows have been restored.
     pub(crate) fn pushes_restored(&mut self, now: Now) {
-        // Marks of accounts without a registration: of one that was given up half-way.
+        // An account may have a mark without a registration, when it was removed half-way.
         let pushes = &mut self.pushes;
         pushes.accounts.retain(|_, it| it.counts != [0; WAYS]);
         pushes.owing.retain(|inbox, _| pushes.accounts.contains_key(inbox));
@@ -268,7 +269,7 @@ impl Chat {
         }
     }
 
-    /// Goes on with what is due; when to come back.
+    /// Continues with accounts that are due; returns when to be called again.
     pub(crate) fn turn_pushes(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         for (number, result) in std::mem::take(&mut self.pushes.texts) {
             self.push_texts_read(now, number, result, fx);
@@ -283,9 +284,9 @@ impl Chat {
             if at > now.mono {
                 return Some(at);
             }
-            // As many again as by each way that may be slow.
+            // Rounds of the hub come on top of those of the slow ways.
             if self.pushes.rounds.len() >= WAYS * most as usize || !self.log.may_ask() {
-                return None; // whatever ends makes a turn
+                return None; // the end of any round makes a turn
             }
             self.pushes.disarm(inbox);
             self.begin_push(now, inbox, fx);
@@ -293,7 +294,7 @@ impl Chat {
         None
     }
 
-    /// When what came now is told, together with what comes until then.
+    /// The time at which a message of now is announced, together with those that come until then.
     fn push_window(&self, now: Now) -> Instant {
         now.after(millis(self.settings.limits.notifications.window_ms))
     }

@@ -1,4 +1,5 @@
-//! What an account owes its registered devices, from the first message on until all are told.
+//! The notifications that an account owes its registered devices, from the first message on until
+//! all are sent.
 //!
 //! ```text
 //!                    entry placed            due                all ways have told it
@@ -6,8 +7,8 @@
 //!                                  ▲   a device has it: gone       │ refused, more came
 //!                                  └───────────────────────────────┘
 //! ```
-//! Invariant: while something is owed its mark says so, and what is due stands in the line of that
-//! once.
+//! Invariant: while notifications are owed, the account's mark says so, and the account is in the
+//! due list once.
 
 use super::rows::{self, Kind, Mark};
 use super::wishes::PushChore;
@@ -23,63 +24,63 @@ use model::ports::log::Call;
 use model::timeline::{Seq, TimelineId};
 use std::collections::HashSet;
 
-/// What an account owes.
+/// An account's debts: notifications that are owed.
 pub(super) struct Owing {
-    /// When the first of it came, Unix seconds.
+    /// Time of the first owed message, Unix seconds.
     pub(super) since_s: u32,
-    /// The same, for those whose devices are here.
+    /// Time of the first owed message on the clock of this process.
     pub(super) first_at: Instant,
-    /// The last place of the inbox that is known; 0 after a start.
+    /// The highest known offset of the inbox; 0 after a start.
     pub(super) head: Seq,
-    /// Whether `told` of the ways is known; if not, a start has found it, and it is above what the
-    /// mark says, or nothing has its place yet.
+    /// Whether `told` of the lanes is known. If not, the debt is from before a start, and lies
+    /// above the mark's offset, or the first entry is not placed yet.
     pub(super) is_known: bool,
     pub(super) is_restored: bool,
-    /// Entries of it that the log has not answered.
+    /// Entries that the log has not answered.
     placing: u32,
     pub(super) lanes: [Lane; WAYS],
-    /// Services elsewhere that have answered while others have not.
+    /// External services that have accepted their notification while others have not, or that fail.
     pub(super) services: Vec<ServiceHeard>,
-    /// When it is looked at, unless a round goes on.
+    /// Time at which the account is handled next, unless it is in a round.
     pub(super) due: Option<Instant>,
     pub(super) is_in_round: bool,
-    /// It waits for a round by these ways.
+    /// The account waits for a round by these ways.
     pub(super) is_in_line: [bool; WAYS],
-    /// The log has refused its mark.
+    /// The log has refused the mark.
     is_unmarked: bool,
-    /// The log has its mark.
+    /// The log has stored the mark.
     is_marked: bool,
-    /// Something was said in a group that it follows, and is not in its inbox.
+    /// Messages of a group that the account follows are still to be copied to its inbox.
     is_undrawn: bool,
-    /// What was said before that is: it is told first.
+    /// Earlier messages of such groups have been copied, and are announced first.
     pub(super) may_tell: bool,
 }
 
-/// How far one way has come.
+/// Progress of one way.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Lane {
-    /// Up to this place of the inbox nothing is to be told.
+    /// Notifications up to this offset of the inbox are done.
     pub(super) told: Seq,
-    /// How often it was not taken on.
+    /// Number of failed attempts.
     pub(super) tries: u32,
-    /// It is not tried before.
+    /// No attempt is made before this time.
     pub(super) not_before: Instant,
 }
 
-/// What a service elsewhere has answered.
+/// The last answer of an external service.
 pub(super) struct ServiceHeard {
     /// The name of the registration.
     pub(super) name: Box<str>,
-    /// Up to this place of the inbox it was told.
+    /// The service has accepted notifications up to this offset of the inbox.
     pub(super) told: Seq,
-    /// Whose registration it is, if the service has answered last that it cannot now.
+    /// The account of the registration, if the service's last answer was a failure.
     pub(super) fails: Option<AccountAddress>,
 }
 
-/// Whether a device that is here has what came.
+/// Whether a connected device has the new messages.
 enum Attended {
     No,
-    /// Not yet, and it may until then.
+    /// Not yet; it may acknowledge them until this time.
     Until(Instant),
     Yes,
 }
@@ -105,23 +106,23 @@ impl Owing {
         }
     }
 
-    /// As a start finds it.
+    /// Debts that a start finds, from the mark.
     pub(super) fn restored(mark: Mark) -> Owing {
         let lane = Lane { told: mark.told, ..Lane::default() };
         let lanes = [lane; WAYS];
         let owing = Owing::new(Now::new(Instant::default(), 0), mark.since_s);
-        // What was said in groups that it follows may be in no inbox yet.
+        // Messages of groups that the account follows may not be in its inbox yet.
         let (is_restored, is_marked, is_undrawn, placing) = (true, true, true, 1);
         Owing { lanes, is_restored, is_marked, is_undrawn, placing, ..owing }
     }
 
-    /// Whether nothing is to be told by a way.
+    /// Whether a way has no notification left to send.
     pub(super) fn has_told(&self, way: Way) -> bool {
         let lane = self.lanes[way as usize];
         self.is_known && lane.told >= self.head && lane.tries == 0
     }
 
-    /// What a service elsewhere has answered.
+    /// The entry of an external service, created if needed.
     pub(super) fn service(&mut self, name: Box<str>) -> &mut ServiceHeard {
         let at = self.services.iter().position(|it| it.name == name);
         let at = at.unwrap_or_else(|| {
@@ -131,14 +132,14 @@ impl Owing {
         &mut self.services[at]
     }
 
-    /// Where its inbox is to be read from.
+    /// The offset from which the inbox is to be read for these ways.
     pub(super) fn told_by(&self, ways: &[Way]) -> Seq {
         ways.iter().map(|way| self.lanes[*way as usize].told).min().unwrap_or(self.head)
     }
 }
 
 impl Pushes {
-    /// An account is looked at at this time, or before if that was so already.
+    /// Has an account handled at this time, or earlier if that was already planned.
     pub(super) fn arm(&mut self, inbox: TimelineId, at: Instant) {
         let Some(owing) = self.owing.get_mut(&inbox).filter(|it| !it.is_in_round) else { return };
         if let Some(before) = owing.due {
@@ -158,18 +159,18 @@ impl Pushes {
         }
     }
 
-    /// Ways by which devices of an account are registered.
+    /// The ways by which devices of an account are registered.
     pub(super) fn ways(&self, inbox: TimelineId) -> Vec<Way> {
         let counts = self.accounts.get(&inbox).map_or([0; WAYS], |it| it.counts);
         Way::ALL.into_iter().filter(|way| counts[*way as usize] > 0).collect()
     }
 
-    /// Whether something is to be drawn before it is told.
+    /// Whether messages must be copied to the account's inbox before they are announced.
     pub(super) fn is_undrawn(&self, inbox: TimelineId) -> bool {
         self.owing.get(&inbox).is_some_and(|owing| owing.is_undrawn)
     }
 
-    /// Those of these inboxes, which are sorted, whose accounts have registered devices here.
+    /// The inboxes among these, which are sorted, whose accounts have registered devices here.
     pub(crate) fn registered_of(&self, inboxes: &[TimelineId]) -> Vec<TimelineId> {
         match self.accounts.len() <= inboxes.len() {
             true => {
@@ -183,10 +184,10 @@ impl Pushes {
         }
     }
 
-    /// Whether an entry changes what registered devices are to be told.
+    /// Whether an entry changes the notifications for registered devices.
     fn concerns(&self, inbox: TimelineId, entry: &Entry) -> bool {
         let Some(registered) = self.accounts.get(&inbox) else { return false };
-        // A round may have told of some, and has not heard that they are told.
+        // A round may have sent an unread count, and not have the answer yet.
         let is_in_round = self.owing.get(&inbox).is_some_and(|owing| owing.is_in_round);
         let has_badge = registered.badges != [0; BADGED] || is_in_round;
         match entry {
@@ -201,8 +202,9 @@ impl Pushes {
 }
 
 impl Chat {
-    /// Something is about to be handed to the log for these inboxes: what is owed then has its mark
-    /// before it. Those that owe it, until it is [placed](Self::owes).
+    /// Prepares the append of an entry to these inboxes: writes the marks of accounts that get into
+    /// debt by it, before the entry. Returns the accounts in debt, until the entry is
+    /// [placed](Self::owes).
     pub(crate) fn owe(
         &mut self,
         now: Now,
@@ -226,7 +228,8 @@ impl Chat {
         owing
     }
 
-    /// The log has answered for one of those: it has its place, or will be asked once more.
+    /// Handles the log's answer for one of those accounts: the entry is placed, or will be
+    /// repeated.
     pub(crate) fn owes(
         &mut self,
         now: Now,
@@ -253,8 +256,8 @@ impl Chat {
         self.pushes.arm(inbox, at);
     }
 
-    /// Something was said in a group that the account follows, which is drawn when it is told.
-    /// True: the log has not said that it has the mark.
+    /// Records a message of a group that the account follows, which is copied to its inbox before
+    /// it is announced. True: the log has not yet confirmed the mark.
     pub(crate) fn owes_undrawn(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) -> bool {
         let is_new = !self.pushes.owing.contains_key(&inbox);
         let owing = || Owing::new(now, now.unix_s());
@@ -270,8 +273,8 @@ impl Chat {
         !is_marked
     }
 
-    /// What was said in groups when it was asked for is drawn: what of it is owed is told. Unless
-    /// that is all, more is drawn afterwards.
+    /// Handles that the messages of groups at the time of the request are in the inbox: debts among
+    /// them are announced. Unless that is all, later ones are copied afterwards.
     pub(crate) fn drawn_for_push(
         &mut self,
         now: Now,
@@ -295,7 +298,7 @@ impl Chat {
         self.pushes.arm(inbox, now.mono);
     }
 
-    /// Has the log keep what an account owes; nothing is owed and nothing shown: there is no row.
+    /// Writes an account's mark, or deletes it if no notification is owed and no count shown.
     pub(super) fn write_mark(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let Some(registered) = self.pushes.accounts.get(&inbox) else { return };
         let badges = registered.badges;
@@ -316,15 +319,15 @@ impl Chat {
         self.log.ask(PendingCall::PushMark(inbox), Call::Write(write), fx);
     }
 
-    /// A mark was written, or not.
+    /// Handles the result of writing a mark.
     pub(crate) fn mark_written(&mut self, inbox: TimelineId, result: Answered) {
-        // One that says too much has what is over looked at after a start, and nothing told.
+        // An outdated mark only makes a start look in vain.
         let Some(owing) = self.pushes.owing.get_mut(&inbox) else { return };
         owing.is_unmarked = result.is_err();
         owing.is_marked |= result.is_ok();
     }
 
-    /// An account that owes is looked at.
+    /// Handles an account with debts that is due.
     pub(super) fn begin_push(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         let ways = self.pushes.ways(inbox);
         let Some(owing) = self.pushes.owing.get(&inbox) else { return };
@@ -352,15 +355,15 @@ impl Chat {
         if ready.is_empty() && next.is_none() {
             return self.push_over(now, inbox, fx);
         }
-        ready.sort_by_key(|way| way.may_be_slow()); // first whoever waits for nobody
+        ready.sort_by_key(|way| way.may_be_slow()); // ways with fast carriers come first
         match ready.into_iter().find(|way| !self.waits_in_line(inbox, *way)) {
             Some(way) => self.begin_round(now, (inbox, vec![way]), is_attended, fx),
             None => next.into_iter().for_each(|at| self.pushes.arm(inbox, at.max(now.mono))),
         }
     }
 
-    /// What an account owes is given up; services elsewhere that have failed for so long are
-    /// forgotten.
+    /// Gives up an account's debts, and removes registrations at external services that have failed
+    /// for the whole time.
     fn push_expires(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         let owing = self.pushes.owing.get_mut(&inbox);
         let services = owing.map_or(Vec::new(), |owing| std::mem::take(&mut owing.services));
@@ -372,7 +375,7 @@ impl Chat {
         }
     }
 
-    /// Whether an account has to wait for its round by a way.
+    /// Whether an account has to wait for a round by this way; if so, it is queued.
     fn waits_in_line(&mut self, inbox: TimelineId, way: Way) -> bool {
         let (at, most) = (way as usize, self.settings.limits.notifications.accounts_at_once_max);
         let Pushes { owing, busy, queues, .. } = &mut self.pushes;
@@ -380,7 +383,7 @@ impl Chat {
         let Some(one) = owing.get_mut(&inbox).filter(|_| is_full) else { return false };
         if !std::mem::replace(&mut one.is_in_line[at], true) {
             let line = &mut queues[at];
-            // Those who were told meanwhile by another way stand there still.
+            // Accounts that were served meanwhile are still in the queue.
             if line.len() >= 2 * owing.len() {
                 let mut seen = HashSet::from([inbox]);
                 let waits = |it: &TimelineId| owing.get(it).is_some_and(|it| it.is_in_line[at]);
@@ -391,7 +394,7 @@ impl Chat {
         true
     }
 
-    /// Ways by which something may be told now; and when the next of the others may be tried.
+    /// The ways that may send now, and the time at which the next of the others may.
     fn ready_ways(
         &mut self,
         now: Now,
@@ -408,7 +411,7 @@ impl Chat {
             let lane = owing.lanes[way as usize];
             let is_resting = way == Way::Gateway && *gateway_rests > now.mono;
             let not_before = match is_resting {
-                // Not all of them at once, when it is over.
+                // After the rest of the gateway, accounts do not all continue at the same time.
                 true => lane.not_before.max(*gateway_rests + millis(rng.below(1_000) as u32)),
                 false => lane.not_before,
             };
@@ -420,8 +423,8 @@ impl Chat {
         (ready, next)
     }
 
-    /// All that an account owed was told, or will not be. What is on its way into its inbox is owed
-    /// on, and what is to be drawn into it is, before long.
+    /// Ends an account's debts, which were sent or given up. Entries on their way into its inbox
+    /// stay owed, and so do messages that are still to be copied to it.
     pub(super) fn push_over(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         self.pushes.disarm(inbox);
         let Some(owing) = self.pushes.owing.get_mut(&inbox) else { return };
@@ -439,12 +442,12 @@ impl Chat {
         }
     }
 
-    /// Whether a device that is here and whose owner is not away has what came; one that does not
-    /// acknowledge is waited for a while.
+    /// Whether a connected device of an attentive user has the new messages; a device that does not
+    /// acknowledge them gets some time to do so.
     fn attended(&self, now: Now, inbox: TimelineId) -> Attended {
         let Some(owing) = self.pushes.owing.get(&inbox) else { return Attended::No };
         let online = self.sessions.online.get(&inbox);
-        // A session that is kept without a connection hears nothing.
+        // A session that is kept without a connection receives nothing.
         let is_here = |key: &base::slab::Key| !self.sessions.resumables.is_away(*key);
         if !online.is_some_and(|it| it.sessions.iter().any(is_here)) {
             return Attended::No;
@@ -456,7 +459,7 @@ impl Chat {
         if now.mono < ends { Attended::Until(ends) } else { Attended::No }
     }
 
-    /// Up to where some device of an account has its inbox whose owner is not away.
+    /// The offset of the inbox up to which some device of an attentive user has acknowledged.
     pub(super) fn attentive_upto(&self, inbox: TimelineId) -> Seq {
         let Some(online) = self.sessions.online.get(&inbox) else { return 0 };
         let is_attentive = |key: &&base::slab::Key| {

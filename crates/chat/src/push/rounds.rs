@@ -1,13 +1,13 @@
-//! A round: what an account owes by some ways is read, from its rows, its inbox and what it knows
-//! of its conversations, and then told.
+//! A round: an account's debts by some ways are read, from its rows, its inbox and its knowledge of
+//! its conversations, and then sent.
 //!
 //! ```text
 //! rows ─► whose account is it? ─► (after a start: where to begin) ─► inbox ─► what is read
 //!   ─► the beginnings of the last messages ─► told (`telling.rs`) ─► the answers ─► over, or later
 //! ```
-//! Each step is one call or question, which is answered once. What cannot be read now is put off
-//! as if it had not been taken on. Invariant: an account has one round at most, and a round covers
-//! the inbox from where each way stands up to `upto`, without a gap.
+//! Each step is one call or query, which is answered once. If a read fails, the round ends as if
+//! its notifications had been refused for now. Invariant: an account has one round at most, and a
+//! round covers the inbox from the offset of each way up to `upto`, without a gap.
 
 use super::owing::Lane;
 use super::rows::Rows;
@@ -33,53 +33,53 @@ use model::ports::log::{Call, Done, Page, Pull, Read};
 use model::timeline::{Seq, TimelineId};
 use std::collections::{BTreeMap, HashMap};
 
-/// Entries of an inbox that are read at once.
+/// Largest number of inbox entries in a page.
 const ENTRIES_MAX: usize = 512;
 
-/// Their bytes.
+/// Largest size of such a page, bytes.
 const ENTRIES_BYTES_MAX: usize = 128 * 1024;
 
-/// Entries of a round, about. What is beyond is the next one's.
+/// Approximate number of entries in a round. Further ones are left to the next round.
 const ENTRIES_A_ROUND_MAX: usize = 4_096;
 
-/// What an account owes, on its way.
+/// A round: an account's debts on their way.
 pub(super) struct Round {
     pub(super) inbox: TimelineId,
     pub(super) ways: Vec<Way>,
-    /// A device that is here has what came: only the number of what is unread is told.
+    /// A connected device has the new messages: only the unread count is sent.
     pub(super) is_attended: bool,
     pub(super) rows: Rows,
-    /// Messages that are owed, by conversation.
+    /// Owed messages, by conversation.
     pub(super) said: BTreeMap<TimelineId, Said>,
-    /// Up to this place of the inbox.
+    /// The round covers the inbox up to this offset.
     pub(super) upto: Seq,
-    /// The last place that was known when the inbox was asked for: what came since may be missing.
+    /// The highest known offset when the inbox was read: later entries may be missing.
     head: Seq,
-    /// The inbox was asked for from its end, to find where what is owed begins.
+    /// The inbox is read from its end, to find where the debts begin.
     is_backwards: bool,
-    /// Entries that were read.
+    /// Number of entries that were read.
     entries: usize,
-    /// When it began, Unix seconds.
+    /// Time at which the round began, Unix seconds.
     pub(super) began_s: u32,
     pub(super) badge: u32,
     pub(super) texts: HashMap<TimelineId, Excerpt>,
-    /// Answers that have not come, of all ways.
+    /// Answers that have not arrived, of all ways.
     pub(super) left: u32,
-    /// What became of each way.
+    /// Result of each way.
     pub(super) ends: [End; WAYS],
 }
 
-/// What was said in a conversation and is owed.
+/// Owed messages of a conversation.
 pub(super) struct Said {
     pub(super) with: AccountAddress,
-    /// Places in the conversation, and in the inbox.
+    /// Offsets in the conversation, and in the inbox.
     pub(super) places: Vec<(Seq, Seq)>,
-    /// Those places in the conversation that mention the account.
+    /// Offsets in the conversation of messages that mention the account.
     mentions: Vec<Seq>,
     pub(super) muted: MuteLevel,
 }
 
-/// What became of a way: the worst of its answers.
+/// Result of a way: the worst of its answers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum End {
     Told,
@@ -87,7 +87,7 @@ pub(super) enum End {
     Later,
 }
 
-/// Finds the account that goes by the name of a round's now.
+/// Finds the account that has the name of the round's account now.
 async fn find_owner(mut flow: Flow, number: u64, address: AccountAddress) {
     let id = flow.account(&address, FOUND_BYTES).await;
     let (chat, now, fx) = flow.state();
@@ -95,7 +95,7 @@ async fn find_owner(mut flow: Flow, number: u64, address: AccountAddress) {
 }
 
 impl Chat {
-    /// Begins: all rows of the account are read.
+    /// Begins a round by reading all push rows of the account.
     pub(super) fn begin_round(
         &mut self,
         now: Now,
@@ -126,7 +126,7 @@ impl Chat {
         self.log.ask(PendingCall::PushRows(number), Call::Read(rows::read(inbox)), fx);
     }
 
-    /// The rows were read: whose account is it?
+    /// Handles the rows; finds out whether the account still exists.
     pub(crate) fn push_rows_read(
         &mut self,
         now: Now,
@@ -152,7 +152,7 @@ impl Chat {
         }
     }
 
-    /// The account that goes by the name now is known, or why not.
+    /// Handles the account that has the name now, or the fault.
     fn push_account_found(
         &mut self,
         now: Now,
@@ -165,7 +165,7 @@ impl Chat {
         let inbox = round.inbox;
         match id {
             Ok(id) if address.inbox(home, id) == inbox => self.read_owed(now, number, None, fx),
-            // The name is nobody's, or somebody else's by now.
+            // The name has no account, or another one by now.
             Ok(_) | Err(ChatFault::UnknownAccount) => {
                 self.run_chore(inbox, PushChore::Clear, fx);
                 self.end_round(now, number, fx);
@@ -174,7 +174,7 @@ impl Chat {
         }
     }
 
-    /// Reads what is owed; after a start, where that begins is looked for first, from the end.
+    /// Reads owed messages; after a start the place where they begin is sought first, from the end.
     fn read_owed(&mut self, now: Now, number: u64, back: Option<Seq>, fx: &mut Effects) {
         let Some(round) = self.pushes.rounds.at_mut(number) else { return };
         let Some(owing) = self.pushes.owing.get(&round.inbox) else {
@@ -195,7 +195,7 @@ impl Chat {
         self.log.ask(PendingCall::PushOwed(number), Call::Read(Read::Pull(pull)), fx);
     }
 
-    /// A page of the inbox.
+    /// Handles a page of the inbox.
     pub(crate) fn owed_read(&mut self, now: Now, number: u64, result: Answered, fx: &mut Effects) {
         let Ok(Done::Page(page)) = result else { return self.put_off(now, number, fx) };
         let most = usize::from(self.settings.limits.notifications.conversations_at_once_max);
@@ -204,7 +204,7 @@ impl Chat {
             return self.end_round(now, number, fx);
         };
         if round.is_backwards == owing.is_known {
-            // Where it begins has come to be known meanwhile: by the first that has its place.
+            // The beginning has become known meanwhile, by the first entry that was placed.
             return self.read_owed(now, number, None, fx);
         }
         if owing.is_known {
@@ -214,7 +214,7 @@ impl Chat {
                 true if page.more && round.entries < ENTRIES_A_ROUND_MAX => {
                     return self.read_owed(now, number, None, fx);
                 }
-                // What stands there without a message is told of, too.
+                // Places without messages count as announced, too.
                 true if !page.more => round.upto = round.upto.max(round.head),
                 _ => {}
             }
@@ -238,7 +238,7 @@ impl Chat {
         self.read_owed(now, number, None, fx);
     }
 
-    /// What the account knows of its conversations is asked for.
+    /// Requests the account's knowledge of its conversations.
     fn ask_known(&mut self, now: Now, number: u64, fx: &mut Effects) {
         let Some(round) = self.pushes.rounds.at_mut(number) else { return };
         let (inbox, wish) = (round.inbox, Wish::Push(number));
@@ -246,7 +246,7 @@ impl Chat {
         self.for_account(now, inbox, task, fx);
     }
 
-    /// It is known, or cannot be now.
+    /// Continues when the account's knowledge has been read, or puts the round off.
     pub(crate) fn push_known(&mut self, now: Now, number: u64, is_known: bool, fx: &mut Effects) {
         if !is_known {
             return self.put_off(now, number, fx);
@@ -290,7 +290,7 @@ impl Chat {
         self.read_for(now, Requester::NOBODY, what, (by_shard, by), fx);
     }
 
-    /// The beginnings of messages were read.
+    /// Handles the beginnings of messages.
     pub(crate) fn push_texts_read(
         &mut self,
         now: Now,
@@ -304,7 +304,7 @@ impl Chat {
         self.tell_round(now, number, fx);
     }
 
-    /// Something could not be read: all ways are tried again later.
+    /// Puts the round off after a failed read: all ways try again later.
     fn put_off(&mut self, now: Now, number: u64, fx: &mut Effects) {
         let Some(round) = self.pushes.rounds.at_mut(number) else { return };
         round.ends = [End::Later; WAYS];
@@ -312,7 +312,7 @@ impl Chat {
         self.end_round(now, number, fx);
     }
 
-    /// All answers have come.
+    /// Ends a round when all answers have arrived.
     pub(super) fn end_round(&mut self, now: Now, number: u64, fx: &mut Effects) {
         let Some(round) = self.pushes.rounds.take(number) else { return };
         let inbox = round.inbox;
@@ -349,7 +349,7 @@ impl Chat {
         let lane = |way: &Way| lanes[*way as usize];
         let has_all = |way: &Way| lane(way).tries == 0 && lane(way).told >= round.upto;
         if round.upto > 0 && open.iter().all(has_all) {
-            // What is left came since this round began.
+            // Debts that are left arose since this round began.
             owing.since_s = round.began_s;
             owing.first_at = now.mono;
         }
@@ -369,8 +369,8 @@ impl Said {
         Said { with, places: Vec::new(), mentions: Vec::new(), muted: MuteLevel::Off }
     }
 
-    /// Of a conversation that is muted what mentions the account is told all the same, as if it
-    /// were not; the number of those that are not, then.
+    /// In a muted conversation, keeps only messages that mention the account, which are announced
+    /// as if it were not muted. Returns the number of the other messages.
     fn leaves_mentions(&mut self) -> usize {
         let Said { places, mentions, .. } = self;
         let is_any = places.iter().any(|(seq, _)| mentions.contains(seq));
@@ -385,7 +385,7 @@ impl Said {
 }
 
 impl Round {
-    /// Takes what is owed of a page of the inbox, of so many conversations at most.
+    /// Adds the owed messages of a page of the inbox, of at most `most` conversations.
     fn take(&mut self, page: &Page, most: usize) {
         for placed in &page.messages {
             if let Some(Entry::Message(pointer, with)) = Entry::decode(&placed.message) {
@@ -410,7 +410,7 @@ impl Round {
     }
 }
 
-/// The last place of a page forwards.
+/// The last offset of a page that is read forwards.
 fn last_of(page: &Page) -> Seq {
     let last = page.messages.last().map_or(0, |placed| placed.seq);
     last.max(page.damaged.last().copied().unwrap_or(0))

@@ -1,4 +1,4 @@
-//! Rows of an account's pushes: registrations, hours of quiet, and what is owed.
+//! Rows of an account's pushes: registrations, quiet hours, and the mark of debts.
 //!
 //! ```text
 //! key      home │ inbox (16) │ kind (1) │ name of the registration
@@ -7,7 +7,7 @@
 //! 3 registration   route (1) │ account │ device │ app │ token, or product │ device,
 //!                  or service │ node │ how many options (1) │ name │ value, each
 //! ```
-//! Texts are behind their lengths. Invariant: what is encoded is decoded as it was.
+//! Texts are preceded by their lengths. Invariant: decoding restores the encoded value.
 
 use super::BADGED;
 use base::bytes::{ByteReader, put_text};
@@ -22,7 +22,7 @@ const GATEWAY: u8 = 0;
 const MIOP: u8 = 1;
 const SERVICE: u8 = 2;
 
-/// What a row is.
+/// The kind of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -31,22 +31,22 @@ pub(super) enum Kind {
     Registration = 3,
 }
 
-/// What an account owes its devices, as it is stored.
+/// The mark of an account's debts, as it is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Mark {
-    /// When the first of it came, Unix seconds; 0: nothing is owed.
+    /// Time of the first owed message, Unix seconds; 0: none is owed.
     pub(super) since_s: u32,
-    /// Up to this place of the inbox nothing is.
+    /// Notifications up to this offset of the inbox are done.
     pub(super) told: Seq,
-    /// What devices were told last is unread, by way.
+    /// The unread count that devices were last sent, by way.
     pub(super) badges: [u32; BADGED],
 }
 
-/// All rows of an account but its mark.
+/// All rows of an account except its mark.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Rows {
     pub(super) registrations: Vec<PushRegistration>,
-    /// Whose they are: the account as it was when it registered last.
+    /// The account of the registrations, as of the last one.
     pub(super) address: Option<AccountAddress>,
     pub(super) quiet: Option<QuietHours>,
 }
@@ -55,7 +55,7 @@ pub(super) fn key_of(inbox: TimelineId, kind: Kind, name: &str) -> Box<[u8]> {
     RowHome::key_of(inbox, &[&[kind as u8], name.as_bytes()])
 }
 
-/// All rows of an account.
+/// Reads all rows of an account.
 pub(super) fn read(inbox: TimelineId) -> Read {
     let prefix = RowHome::key_of(inbox, &[]);
     Read::Rows { table: Table::ChatPushes, prefix, after: None, count: ROWS_MAX }
@@ -69,7 +69,7 @@ pub(super) fn delete(inbox: TimelineId, (kind, name): (Kind, &str)) -> Write {
     Write::Delete { table: Table::ChatPushes, key: key_of(inbox, kind, name) }
 }
 
-/// Whose row this is, of which kind, and its name.
+/// The inbox, kind and name of a row, from its key.
 pub(super) fn names(key: &[u8]) -> Option<(TimelineId, Kind, &str)> {
     let (inbox, rest) = RowHome::parts_of(key)?;
     let (kind, name) = rest.split_first()?;
@@ -79,7 +79,7 @@ pub(super) fn names(key: &[u8]) -> Option<(TimelineId, Kind, &str)> {
 }
 
 impl Rows {
-    /// What the rows of an account say. One that cannot be read is none.
+    /// Decodes the rows of an account. A row that cannot be read is skipped.
     pub(super) fn of(rows: &[Row]) -> Rows {
         let mut it = Rows::default();
         for (key, value) in rows {

@@ -1,10 +1,10 @@
-//! What a round has read becomes notifications, and what comes back of them.
+//! Notifications of a round, and their results.
 //!
-//! A notification is of one conversation, for all devices of one application or product; with
-//! nothing to say, it is of the number of what is unread. A service elsewhere wakes a device, which
-//! then comes and has all: it is told once a round, of the last that came. Services fail each by
-//! itself: those that were told are not told again for the others. Invariant: each that is handed
-//! out is answered once, and a way has told when all of its are taken on.
+//! A notification is about one conversation, for all devices of one application or product; without
+//! a message it has only the unread count. An external service wakes a device, which then connects
+//! and gets all messages: it is notified once a round, of the last message. Services fail
+//! independently: those that have accepted are not notified again for the others. Invariant: each
+//! order is answered once, and a way is done when all its orders are accepted.
 
 use super::rounds::{End, Round, Said};
 use super::wishes::PushChore;
@@ -22,18 +22,18 @@ use model::ports::notifications::{
 };
 use model::timeline::{Seq, TimelineId};
 
-/// An order that is with whoever carries it.
+/// An order that a carrier has not answered.
 pub(super) enum Post {
-    /// Of a round, by a way.
+    /// A notification of a round, by a way.
     Told(u64, Way),
-    /// Of a round, to a service elsewhere, by the name of the registration.
+    /// A notification of a round, to an external service, by the name of the registration.
     Service(u64, Box<str>),
-    /// A code for a device, that an account of this shard wants to bind.
+    /// A code for a device, which an account of this shard wants to bind.
     Code(TimelineId),
 }
 
 impl Chat {
-    /// Tells what a round has read.
+    /// Sends the notifications of a round.
     pub(super) fn tell_round(&mut self, now: Now, number: u64, fx: &mut Effects) {
         let Some(round) = self.pushes.rounds.at_mut(number) else { return };
         let (inbox, ways) = (round.inbox, round.ways.clone());
@@ -77,7 +77,7 @@ impl Chat {
         }
     }
 
-    /// What services elsewhere are told that have not been: that something came, the last of it.
+    /// Orders for external services that have not accepted yet: each announces the last message.
     fn service_orders(
         &mut self,
         now: Now,
@@ -104,7 +104,7 @@ impl Chat {
         registrations.into_iter().filter(|it| !has_told(&it.name)).filter_map(order).collect()
     }
 
-    /// Devices that are registered by a way and are not here, by application or product.
+    /// Targets registered by a way that lack messages of the round, by application or product.
     fn targets(&mut self, number: u64, way: Way) -> Vec<NotificationTargets> {
         let mut all = Vec::new();
         for registration in self.not_here(number, way) {
@@ -113,7 +113,7 @@ impl Chat {
         all
     }
 
-    /// Registrations by a way whose devices are not here, or do not have what came.
+    /// Registrations by a way whose devices are offline or have not acknowledged the new messages.
     fn not_here(&mut self, number: u64, way: Way) -> Vec<PushRegistration> {
         let Some(round) = self.pushes.rounds.at_mut(number) else { return Vec::new() };
         let (inbox, upto) = (round.inbox, round.upto);
@@ -128,7 +128,8 @@ impl Chat {
         registrations.into_iter().filter(is_one).collect()
     }
 
-    /// What is told of the conversations of a round, by a way that has told up to a place.
+    /// Notifications of a round's conversations, by a way that has sent up to an offset of the
+    /// inbox.
     fn notifications(
         &mut self,
         now: Now,
@@ -147,7 +148,7 @@ impl Chat {
             let text = round.texts.get(conversation);
             if count == 1 && text.is_some_and(|text| text.kind == Content::RECALLED) {
                 fx.counters.count(ChatCounter::PushesRead);
-                continue; // called back a moment ago: what says so comes next
+                continue; // recalled a moment ago: the notice of the recall comes next
             }
             let dropped = said.muted.is_on() && policy.muted == QuietPush::Nothing
                 || is_quiet && policy.quiet == QuietPush::Nothing;
@@ -168,7 +169,7 @@ impl Chat {
         all
     }
 
-    /// What became of an order.
+    /// Handles the result of an order.
     pub(crate) fn told(&mut self, now: Now, post: u64, what: Notified, fx: &mut Effects) {
         let (number, way, name) = match self.pushes.posts.take(post) {
             Some(Post::Told(number, way)) => (number, way, None),
@@ -199,7 +200,7 @@ impl Chat {
         round.left -= 1;
         let (is_over, inbox, badge) = (round.left == 0, round.inbox, round.badge);
         let is_of_somebody = round.rows.address.is_some();
-        // It is shown; of an answer that did not come, or was none, nobody knows.
+        // The count is shown; after a failure, or without an answer, it may be.
         let is_shown = end == End::Told || end == End::Later && badge > 0;
         let account = self.pushes.accounts.get_mut(&inbox).filter(|_| is_shown);
         if let Some(shown) = account.and_then(|account| account.badges.get_mut(way as usize)) {
@@ -220,8 +221,8 @@ impl Chat {
 }
 
 impl Chat {
-    /// What became of an order for a service elsewhere; the registration, if the service says that
-    /// it does not know the device.
+    /// Handles the result of an order for an external service. Returns the registration, if the
+    /// service does not know the device.
     fn service_told(
         &mut self,
         number: u64,
@@ -258,13 +259,13 @@ impl Round {
         Some(Notification { account, loudness, badge: self.badge, said })
     }
 
-    /// The number of what is unread, and nothing else.
+    /// A notification with only the unread count.
     fn badge_alone(&self) -> Option<Notification> {
         self.notification(Loudness::Badge, None)
     }
 }
 
-/// What may be told of what was said last in a conversation.
+/// The part of a conversation's last message that a notification may contain.
 fn said_of(
     detail: PushDetail,
     (conversation, said): (TimelineId, &Said),
@@ -282,7 +283,8 @@ fn said_of(
         seq: place,
         count,
     };
-    // What of a message is gone from the disk leaves who it was with.
+    // When the message is gone from the disk, the conversation's other party stands in for the
+    // sender.
     let sender: AccountAddress = text.map_or(&said.with, |text| &text.from).clone();
     match detail {
         PushDetail::Nothing => it,
@@ -298,7 +300,7 @@ fn said_of(
     }
 }
 
-/// One more device is told, with those of its application or product.
+/// Adds a device to the targets of its application or product.
 fn add_target(all: &mut Vec<NotificationTargets>, route: PushRoute) {
     match route {
         PushRoute::Gateway { app, token } => {

@@ -1,14 +1,14 @@
-//! How an account's devices are to be woken: registrations, hours of quiet, one wish after another.
+//! Requests about an account's push registrations and quiet hours, carried out one after another.
 //!
 //! ```text
 //! wish ─► line ─► the rows are read ─► judged ─► a row is written ─► answered
 //!                                        ├─► other accounts give the device up (yields.rs)
 //!                                        └─► a code is pushed to the device ─► answered
 //! ```
-//! A device of MIOP is bound by a code that is pushed to it: whoever has both says so. The code is
-//! a keyed hash of account, device and time, so that nothing of it is kept. Invariant: what is
-//! answered is on stable storage; of the accounts that have registrations, and of no others, memory
-//! knows how many.
+//! A MIOP device is bound by a code that is pushed to it: a client that knows the code controls
+//! both. The code is a keyed hash of account, device and time, so it is not stored. Invariants: an
+//! answered request is on stable storage; memory counts the registrations of each account that has
+//! any, and of no others.
 
 use super::rows::{self, Kind, Rows};
 use super::telling::Post;
@@ -31,54 +31,55 @@ use model::timeline::TimelineId;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Wishes of one account that may wait. One more is answered as busy.
+/// Requests of one account that may wait. A further one is answered as busy.
 const LINE_MAX: usize = 64;
 
-/// For so long a code is good, seconds, and at most twice as long.
+/// Validity of a code, seconds; a code is accepted for at most twice as long.
 const CODE_S: u64 = 600;
 
-/// Time between two codes for one account.
+/// Pause between two codes for one account.
 const CODE_PAUSE: Duration = Duration::from_secs(5);
 
-/// Accounts that codes were just pushed for. One more is answered as busy.
+/// Accounts with recent codes that are remembered. A further one is answered as busy.
 const CODES_MAX: usize = 4_096;
 
-/// What waits for the rows of an account.
+/// Tasks that wait for the rows of an account.
 #[derive(Default)]
 pub(crate) struct Line {
     pub(super) waiting: VecDeque<PushChore>,
-    /// The first of them, whose answer is awaited.
+    /// Step of the first task.
     pub(super) step: Step,
 }
 
-/// Where the first of a line is.
+/// Step of a task.
 #[derive(Default)]
 pub(super) enum Step {
     #[default]
     Reading,
-    /// Other accounts are to give up the device, by the number of the claim; then this is written.
+    /// Other accounts are to give up the device, under the number of the claim; then these rows are
+    /// written.
     Claiming(u64, Box<Rows>, Vec<Write>),
-    /// These rows are so when the log has written so many things.
+    /// These rows hold when the log has answered this many writes; true: one has failed.
     Writing(Box<Rows>, u32, bool),
     Coding,
 }
 
-/// What is to be done with the registrations of an account.
+/// A task for the registrations of an account.
 pub(crate) enum PushChore {
-    /// A device of this account, of this name, wants it.
+    /// A request of this account's device with this name.
     Wish(Requester, Box<(AccountAddress, Box<str>)>, Box<PushWish>),
-    /// What is registered so, by its token or name, is gone for good.
+    /// Removal of the registration with this token or name, which is gone for good.
     Gone(Way, Box<str>),
-    /// The account is nobody's any more.
+    /// Removal of all registrations, since the account does not exist any more.
     Clear,
-    /// The device that this way leads to is another account's now: a claim asks for it.
+    /// Removal of the device with this route, which another account claims.
     Yield(Box<PushRoute>, (ShardId, u64)),
 }
 
-/// What a wish comes to.
+/// Result of judging a request.
 enum Verdict {
     Is(Rows, Vec<Write>),
-    /// That it is, when other accounts have given up the device.
+    /// The rows and writes, after other accounts have given up the device.
     Claims(Rows, Vec<Write>, PushRoute),
     Told(ChatDelivery),
     Code(PushRoute),
@@ -86,7 +87,7 @@ enum Verdict {
 }
 
 impl Chat {
-    /// A device wants something of how its account's devices are woken.
+    /// Handles a device's request about its account's push registrations.
     pub(crate) fn push_wish(
         &mut self,
         from: ConnRef,
@@ -101,7 +102,7 @@ impl Chat {
         self.run_chore(inbox, chore, fx);
     }
 
-    /// Something is to be done with the registrations of an account.
+    /// Queues a task for the registrations of an account.
     pub(super) fn run_chore(&mut self, inbox: TimelineId, chore: PushChore, fx: &mut Effects) {
         let line = self.pushes.lines.get(&inbox);
         if line.is_some_and(|line| line.waiting.len() >= LINE_MAX) || !self.log.may_ask() {
@@ -115,7 +116,7 @@ impl Chat {
         }
     }
 
-    /// An account is being erased: nothing of it is woken any more.
+    /// Removes all registrations of an account that is being erased.
     pub(crate) fn clear_pushes(&mut self, inbox: TimelineId, fx: &mut Effects) {
         self.run_chore(inbox, PushChore::Clear, fx);
     }
@@ -130,7 +131,7 @@ impl Chat {
         self.log.ask(PendingCall::PushWish(inbox), Call::Read(rows::read(inbox)), fx);
     }
 
-    /// The log has answered for the first of a line.
+    /// Handles the log's answer for the first task of an account.
     pub(crate) fn push_wish_goes_on(
         &mut self,
         now: Now,
@@ -173,7 +174,7 @@ impl Chat {
         }
     }
 
-    /// These rows are written.
+    /// Writes the rows of a task.
     pub(super) fn write_chore(
         &mut self,
         inbox: TimelineId,
@@ -268,7 +269,7 @@ impl Chat {
         let value = rows::encode_registration(address, &registration);
         let row = (Kind::Registration, &*registration.name);
         let write = rows::put(inbox, row, value);
-        // One device is registered once, whatever it was called before.
+        // A device is registered once, also under a new name.
         let is_same =
             |it: &PushRegistration| it.name != registration.name && it.route.leads_where(&route);
         let (mut rows, mut writes) = rows.without(inbox, is_same);
@@ -306,7 +307,7 @@ impl Chat {
         }
     }
 
-    /// What the first of a line wanted stands in the log, or not.
+    /// Handles the end of a task's writes.
     fn chore_written(&mut self, inbox: TimelineId, fx: &mut Effects) {
         let Some(line) = self.pushes.lines.get_mut(&inbox) else { return };
         let Step::Writing(rows, _, has_failed) = std::mem::take(&mut line.step) else { return };
@@ -339,7 +340,7 @@ impl Chat {
         self.chore_over(inbox, Ok(None), fx);
     }
 
-    /// The first of a line is over, and the next begins.
+    /// Ends the first task, and begins the next.
     pub(super) fn chore_over(
         &mut self,
         inbox: TimelineId,
@@ -366,7 +367,7 @@ impl Chat {
         let wait = match chore {
             PushChore::Wish(wait, ..) => wait,
             PushChore::Yield(_, claim) => return self.tell_yielded(*claim, (0, false), fx),
-            // What nobody wants any more is found again by the next push.
+            // The next push finds such a registration again.
             PushChore::Gone(..) | PushChore::Clear => return,
         };
         fx.counters.count(ChatCounter::PushWishesFailed);
@@ -374,7 +375,7 @@ impl Chat {
         self.answer_session((wait.conn, wait.session), failed, fx);
     }
 
-    /// A code is pushed to a device that is to be bound.
+    /// Pushes a code to a device that is to be bound.
     fn push_code(&mut self, now: Now, inbox: TimelineId, route: PushRoute, fx: &mut Effects) {
         let codes = &mut self.pushes.codes;
         if codes.len() >= CODES_MAX {
@@ -397,7 +398,7 @@ impl Chat {
         fx.notifications.push((post, Box::new(NotificationOrder { targets, what })));
     }
 
-    /// What became of a code.
+    /// Handles the result of pushing a code.
     pub(super) fn code_told(&mut self, inbox: TimelineId, what: &Notified, fx: &mut Effects) {
         let Some(line) = self.pushes.lines.get(&inbox) else { return };
         let number = match line.waiting.front() {
@@ -420,8 +421,8 @@ impl Chat {
         [at, at.saturating_sub(CODE_S)].into_iter().any(|at| *of(at) == *code)
     }
 
-    /// The code that binds a device to an account at this time: letters and digits that are not
-    /// taken for one another.
+    /// The code that binds a device to an account at this time, of letters and digits that are not
+    /// easily confused.
     fn code_of(&self, (inbox, route): (TimelineId, &PushRoute), unix_s: u64) -> Box<str> {
         const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
         let PushRoute::Miop { product, device } = route else { return "".into() };
@@ -434,8 +435,8 @@ impl Chat {
     }
 }
 
-/// Whether a registration is one of a service elsewhere; without that, of none of them. Of a node,
-/// if there is one.
+/// Whether a registration is at an external service, and at this node if one is given; without a
+/// service: whether it is at none.
 fn is_at(it: &PushRegistration, service: Option<&str>, node: Option<&str>) -> bool {
     let (address, its_node) = match &it.route {
         PushRoute::Service(at) => (Some(&*at.address), &*at.node),
@@ -445,7 +446,7 @@ fn is_at(it: &PushRegistration, service: Option<&str>, node: Option<&str>) -> bo
 }
 
 impl Rows {
-    /// A verdict by which these are left, without those that are so.
+    /// A verdict by which these rows stay, without the registrations that match.
     fn judged_without(
         self,
         inbox: TimelineId,
@@ -455,7 +456,7 @@ impl Rows {
         Verdict::Is(rows, writes)
     }
 
-    /// These, without those that are so, and what makes them so.
+    /// The rows without the registrations that match, and the writes that delete those.
     fn without(
         mut self,
         inbox: TimelineId,
@@ -469,7 +470,7 @@ impl Rows {
     }
 }
 
-/// Whether a way's answer means this registration.
+/// Whether a carrier's answer means this registration.
 fn names(registration: &PushRegistration, name: &str) -> bool {
     match &registration.route {
         PushRoute::Gateway { token, .. } => **token == *name,

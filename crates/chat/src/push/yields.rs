@@ -1,13 +1,13 @@
-//! Yields: a device that is to be woken is of the account that registered it last.
+//! Yields: a push device belongs to the account that registered it last.
 //!
 //! ```text
 //! Register ─► judged ─► every shard: who else has this device? ─► each of them gives it up ─┐
 //!                          registered, answered ◄── all have ────────────────────────────────┘
 //! ```
-//! A phone changes hands, or somebody else logs in with it: it shows nothing of whoever had it
-//! before. Whoever wants it for several accounts says so. Devices are known by a hash of the way to
-//! them, which follows from the rows. Invariant: while one account claims a device, no other one
-//! registers it; who tries is told to try again.
+//! A phone changes hands, or another user logs in with it: it then shows no notification for its
+//! former user. A client may ask to keep a device for several accounts. Devices are known by a hash
+//! of their route, which follows from the rows. Invariant: while one account claims a device, no
+//! other one registers it; an attempt is answered as busy.
 
 use super::Pushes;
 use super::rows::Rows;
@@ -21,16 +21,16 @@ use model::id::ShardId;
 use model::ports::log::Write;
 use model::timeline::TimelineId;
 
-/// An account that takes a device from others. It is kept until its registration stands in the log.
+/// An account's claim of a device. It is kept until the registration is stored.
 pub(super) struct Claim {
     pub(super) inbox: TimelineId,
     device: u64,
-    /// Answers that have not come.
+    /// Number of answers that have not arrived.
     left: u32,
     has_failed: bool,
 }
 
-/// What names the device that a way leads to.
+/// The hash of the device that a route leads to.
 pub(super) fn name_of(home: HashKey, route: &PushRoute) -> u64 {
     let (way, first, second) = match route {
         PushRoute::Gateway { app, token } => (b"gateway", &**app, &**token),
@@ -41,14 +41,14 @@ pub(super) fn name_of(home: HashKey, route: &PushRoute) -> u64 {
 }
 
 impl Pushes {
-    /// An account has registered a device.
+    /// Records that an account has registered a device.
     pub(super) fn holds(&mut self, inbox: TimelineId, device: u64) {
         let account = self.accounts.entry(inbox).or_default();
         account.devices = account.devices.iter().copied().chain([device]).collect();
         self.holders.entry(device).or_default().push(inbox);
     }
 
-    /// It has none any more.
+    /// Records that an account has no device any more.
     pub(super) fn lets_go(&mut self, inbox: TimelineId) {
         let Some(account) = self.accounts.get_mut(&inbox) else { return };
         for device in std::mem::take(&mut account.devices) {
@@ -64,7 +64,7 @@ impl Pushes {
 }
 
 impl Chat {
-    /// An account registers a device, when no other one has it any more.
+    /// Registers a device for an account, after all others have given it up.
     pub(super) fn claim_device(
         &mut self,
         inbox: TimelineId,
@@ -88,7 +88,7 @@ impl Chat {
         self.device_claimed((here, number), (&route, inbox), fx);
     }
 
-    /// A device is another account's from now on: those of this shard that have it give it up.
+    /// Handles a claim: the other accounts of this shard that have the device give it up.
     pub(crate) fn device_claimed(
         &mut self,
         claim: (ShardId, u64),
@@ -98,7 +98,8 @@ impl Chat {
         let device = name_of(self.settings.home, route);
         let holders = self.pushes.holders.get(&device).into_iter().flatten();
         let others: Vec<TimelineId> = holders.copied().filter(|holder| *holder != by).collect();
-        // Of two that want it at once, neither has it. Nor does anybody wait for one that waits.
+        // Of two accounts that claim it at once, neither gets it. A claim never waits for another
+        // claim.
         let is_claimed = self.pushes.claims.has(|it| it.device == device && it.inbox != by);
         let waits = |inbox: &TimelineId| {
             let line = self.pushes.lines.get(inbox);
@@ -113,8 +114,8 @@ impl Chat {
         }
     }
 
-    /// Whoever claims a device is told that somebody has given it up, or not, and how many more
-    /// will say so.
+    /// Reports to the claiming shard whether an account has given the device up, and how many more
+    /// reports will come.
     pub(super) fn tell_yielded(
         &mut self,
         (to, number): (ShardId, u64),
@@ -127,7 +128,7 @@ impl Chat {
         fx.peer_messages.push((to, ChatWord::PushYielded { number, more, is_done }));
     }
 
-    /// Somebody has given a device up, or not.
+    /// Handles a report that an account has given a device up, or not.
     pub(crate) fn device_yielded(
         &mut self,
         number: u64,
@@ -151,7 +152,7 @@ impl Chat {
         }
     }
 
-    /// Claims that were not answered in time are given up; when to look again.
+    /// Gives up claims that were not answered in time; returns when to be called again.
     pub(crate) fn turn_claims(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let (over, next) = self.pushes.claims.overdue(now, self.settings.limits.answer_ms_max);
         for Claim { inbox, .. } in over {

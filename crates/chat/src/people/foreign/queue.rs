@@ -49,7 +49,7 @@ pub(crate) struct SendQueue {
     len: u64,
     /// Messages to be read and sent, in this order.
     unsent: BTreeSet<QueuePlace>,
-    /// A page of it is being read, of what waited up to there.
+    /// A page is being read, of the messages that waited up to this place.
     reading: Option<QueuePlace>,
     /// No page is read before this time, since there was no room or a read failed.
     due: Instant,
