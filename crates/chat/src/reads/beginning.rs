@@ -1,45 +1,47 @@
-//! Where a member may begin to read a group: at the first message that is not older than it.
+//! The offset from which a member may read a group: that of the first message that is not too old.
 //!
-//! Numbers rise in a conversation, so the place is searched for: by steps that double, then by
-//! halves. It reads nothing itself: it is shown pages, and says which is read next. Invariant: each
-//! page brings the two places closer, and no message that may be given is passed over.
+//! Numbers rise in a conversation, so the offset is searched for: by steps that double, then by
+//! halves. This module does not read: it is given pages, and names the next to read. Invariant:
+//! each page brings the two bounds closer, and no message that the member may read is skipped.
 
 use model::ports::log::Page;
 use model::timeline::Seq;
 
-/// A search for the first message with this number, or a higher one.
+/// A search for the first message with this number or a higher one.
 pub(super) struct Beginning {
     since: u64,
-    /// What is read begins behind this place.
+    /// The page in question begins behind this offset.
     at: Seq,
-    /// Everything up to here is older.
+    /// All messages up to this offset are too old.
     lower: Seq,
-    /// From here on nothing is.
+    /// No message from this offset on is too old.
     upper: Option<Seq>,
     step: u64,
 }
 
 impl Beginning {
-    /// One behind a place, with pages of at most so many messages.
+    /// A search behind an offset, by pages of at most this many messages.
     pub(super) fn new(since: u64, from: Seq, count: u16) -> Beginning {
         Beginning { since, at: from, lower: from, upper: None, step: u64::from(count.max(1)) }
     }
 
-    /// Up to here everything is older.
+    /// The offset up to which all messages are too old.
     pub(super) fn older(&self) -> Seq {
         self.lower
     }
 
-    /// What was read. Behind which place it is to be read next; none: this page is the one.
+    /// Evaluates a page. Returns the offset behind which to read next; none: this page is the
+    /// result.
     pub(super) fn sees(&mut self, page: &Page) -> Option<Seq> {
         let old = |seq: Option<(Seq, u64)>| seq.filter(|(_, id)| *id < self.since);
         let of = |placed: &model::timeline::Placed| (placed.seq, placed.message.id);
         let (first, last) = (page.messages.first().map(of), page.messages.last().map(of));
         match (old(first), old(last)) {
-            // All of it is older: there is nothing else, or it goes on behind it.
+            // All messages of the page are too old: the search continues behind it, if there are
+            // more.
             (_, Some((seq, _))) if page.more => self.lower = self.lower.max(seq),
             (_, Some(_)) => return None,
-            // The first that may be given is among them.
+            // The page has the first message that may be read.
             (Some(_), None) => return None,
             _ if self.at <= self.lower => return None,
             (None, None) => self.upper = Some(self.at + 1),
@@ -62,7 +64,7 @@ mod tests {
     use model::timeline::{Message, Placed};
     use std::sync::Arc;
 
-    /// Reads a conversation, whose places and numbers these are, behind a place.
+    /// Reads a page behind an offset from a conversation of these offsets and numbers.
     fn page(all: &[(Seq, u64)], from: Seq, count: usize) -> Page {
         let behind: Vec<_> = all.iter().filter(|(seq, _)| *seq > from).collect();
         let placed = |(seq, id): &&(Seq, u64)| {

@@ -1,11 +1,11 @@
-//! Parts of conversations of this shard, for whoever reads them on whichever shard.
+//! Fetching: reads of parts of this shard's conversations, for readers on any shard.
 //!
 //! ```text
 //! Fetch ─► may it? (of a group) ─► each range by one call ─────────────────────────► Fetched
 //!                                        ├─► over a gap: what was amended there ───────┤
 //!                                        └─► amended in a group: has the reader left? ─┘
 //! ```
-//! Invariant: what is given is as the log has it, each place once, and as it is now.
+//! Invariant: the messages are those of the log, each offset once, in their present state.
 
 use crate::accounts::fault_of;
 use crate::amendments::overlays::{self, Overlay};
@@ -26,33 +26,34 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Places behind the end of a conversation that are looked at: what was amended stands there until
-/// that is said.
+/// Offsets behind the end of a conversation that are included: an amended message is there until
+/// its amendment is recorded.
 const BEYOND_MAX: u64 = 64;
 
-/// Ranges that are being read for a shard.
+/// A fetch: ranges that are being read for a shard.
 pub(crate) struct Fetching {
     from: ShardId,
-    /// The asker's own.
+    /// The asker's number of the fetch.
     number: u64,
     ranges: Box<[Range]>,
     parts: Vec<Part>,
     left: u16,
-    /// Messages with lower numbers are not given.
+    /// Messages with lower numbers are left out.
     since: u64,
-    /// Whose inbox has references to what is read, if that is so.
+    /// The inbox with references to the messages, if the reader has such.
     holder: Option<TimelineId>,
-    /// Groups that this one has left, and the number of the message by which it did.
+    /// Groups that the holder of the inbox has left, and the number of the message by which it
+    /// left.
     left_at: HashMap<TimelineId, u64>,
-    /// It was asked which those are.
+    /// The groups have been asked for that.
     has_asked: bool,
 }
 
-/// What was read of a range.
+/// Results of reading a range.
 #[derive(Default)]
 struct Part {
     page: Option<Page>,
-    /// Where it begins, while that is searched for.
+    /// The search for the beginning, while it is running.
     beginning: Option<Beginning>,
     /// The last place at which one is missing.
     gap_ends: Seq,
@@ -69,7 +70,7 @@ struct Part {
 }
 
 impl Chat {
-    /// Some shard wants parts of conversations that are at home here.
+    /// Handles a shard's request for parts of this shard's conversations.
     pub(crate) fn fetch(
         &mut self,
         now: Now,
@@ -90,8 +91,8 @@ impl Chat {
         self.fetch_since(now, (from, number), ranges, (0, holder), fx);
     }
 
-    /// Parts of conversations are read, but messages with lower numbers than `since`; for
-    /// `holder`, who has references to them.
+    /// Begins to read parts of conversations, without messages with lower numbers than `since`; for
+    /// `holder`, if the reader has references to them in this inbox.
     pub(crate) fn fetch_since(
         &mut self,
         now: Now,
@@ -123,7 +124,7 @@ impl Chat {
         }
     }
 
-    /// A range was read.
+    /// Handles the page of a range.
     pub(crate) fn range_read(
         &mut self,
         now: Now,
@@ -170,7 +171,7 @@ impl Chat {
         }
     }
 
-    /// What messages are now was read, of those in the gap of a range.
+    /// Handles present states of amended messages in the gap of a range.
     pub(crate) fn overlays_read(
         &mut self,
         now: Now,
@@ -189,7 +190,7 @@ impl Chat {
         let part = &mut fetching.parts[usize::from(at)];
         part.amended = read.collect();
         let last = part.amended.last().map_or(0, |it| it.message.seq);
-        // There may be fewer of them than places: then the last ones are from behind the gap.
+        // With fewer rows than offsets in the gap, the last ones read are behind it.
         part.amended.retain(|it| it.message.seq <= part.gap_ends);
         if rows.len() >= ROWS_MAX && last < part.gap_ends {
             let is_older = |it: &Overlay| it.message.id < since;
@@ -202,7 +203,7 @@ impl Chat {
         self.part_goes_on(now, (key, at), fx);
     }
 
-    /// What the message is now that an edit of a range is about.
+    /// Handles the present state of a message that an edit in a range is about.
     pub(crate) fn edited_read(
         &mut self,
         now: Now,
@@ -225,7 +226,7 @@ impl Chat {
         self.part_goes_on(now, (key, at), fx);
     }
 
-    /// Up to where the conversation of a range has lost its messages was read.
+    /// Handles the offset up to which retention has removed messages of a range's conversation.
     pub(crate) fn front_read(
         &mut self,
         now: Now,
@@ -244,7 +245,7 @@ impl Chat {
         }
     }
 
-    /// One of the answers for a range has come.
+    /// Counts an answer for a range.
     fn part_goes_on(&mut self, now: Now, (key, at): (u64, u16), fx: &mut Effects) {
         let Some(fetching) = self.fetchings.at_mut(key) else { return };
         let part = &mut fetching.parts[usize::from(at)];
@@ -277,7 +278,7 @@ impl Chat {
         }
     }
 
-    /// A group says by which message a reader of it has left; none: it is a member.
+    /// Handles a group's answer: the message by which the holder has left; none: it is a member.
     pub(crate) fn left_told(
         &mut self,
         now: Now,
@@ -316,7 +317,8 @@ impl Chat {
 }
 
 impl Fetching {
-    /// A page forwards has nothing that may be given, and there is more: where to look for it.
+    /// The offset to read next, when a page read forwards has no message that may be read, but more
+    /// follow.
     fn begins_later(&mut self, at: u16, page: &Page) -> Option<Seq> {
         let range = self.ranges[usize::from(at)];
         if range.backwards || range.is_run || self.since == 0 {
@@ -326,7 +328,7 @@ impl Fetching {
         self.parts[usize::from(at)].beginning.get_or_insert_with(new).sees(page)
     }
 
-    /// Groups with messages that somebody has amended, whose present state not everybody reads.
+    /// Groups with amended messages: members that have left may not read the present state.
     fn amended_groups(&self) -> BTreeSet<TimelineId> {
         let ranges = self.ranges.iter().zip(&self.parts);
         let is_one = |it: &Overlay| it.is_amended() && it.message.to.is_group();
@@ -334,7 +336,7 @@ impl Fetching {
         ranges.filter(|(_, part)| has_one(part)).map(|(range, _)| range.conversation).collect()
     }
 
-    /// What its parts say together.
+    /// The joined results of all ranges.
     fn joined(self) -> Fetched {
         let mut joined = Fetched::default();
         for (range, part) in self.ranges.iter().zip(self.parts) {
@@ -347,7 +349,7 @@ impl Fetching {
             let mut messages = part.in_order(range, left);
             let all = messages.len();
             messages.retain(|message| message.id >= self.since);
-            // What comes behind what is too old is older still.
+            // Behind a message that is too old, in reverse order, all others are too old.
             joined.more &= !range.backwards || messages.len() == all;
             if !range.is_run && messages.len() > usize::from(range.count) {
                 messages.truncate(range.count.into());
@@ -365,8 +367,8 @@ impl Fetching {
 }
 
 impl Part {
-    /// Messages of the range, with those that were amended among them; for a reader who has left
-    /// by the message with this number, as they were then.
+    /// Messages of the range in order, with the amended ones among them; for a reader who has left
+    /// by the message with the number `left`, in their state of that time.
     fn in_order(self, range: &Range, left: Option<u64>) -> Vec<Arc<ChatMessage>> {
         let Part { page, amended, edited, amended_upto, .. } = self;
         let as_read = |it: &Overlay| match left {
@@ -384,7 +386,7 @@ impl Part {
         });
         let mut all: Vec<_> = read.collect();
         if !amended.is_empty() {
-            // A page that was cut ends with a message; what was amended behind it comes then.
+            // A page that was cut ends with a message; amended messages behind it follow.
             let has: HashSet<Seq> = all.iter().map(|message| message.seq).collect();
             all.extend(amended.into_iter().filter(|it| !has.contains(&it.seq)));
             match range.backwards {
@@ -392,7 +394,7 @@ impl Part {
                 false => all.sort_by_key(|message| message.seq),
             }
         }
-        // Some of the range may have been erased: then what is behind it was read, too.
+        // If messages of the range were erased, the page reaches behind the range.
         let last = range.last().or(amended_upto).unwrap_or(Seq::MAX);
         all.retain(|message| message.seq <= last);
         all
@@ -400,12 +402,12 @@ impl Part {
 }
 
 impl Range {
-    /// The last place that is wanted, of a run of references; a part of a history ends nowhere.
+    /// The last wanted offset of a run of references; none for a part of a history.
     fn last(&self) -> Option<Seq> {
         self.is_run.then(|| self.from + u64::from(self.count))
     }
 
-    /// The place from which on a run was not read, since that would have been too much.
+    /// The first offset of a run that was not read, since the page was full.
     fn cut(&self, page: &Page) -> Option<Seq> {
         let ends = page.messages.last().map(|placed| placed.seq);
         let end = ends.max(page.damaged.last().copied())?;
@@ -413,9 +415,9 @@ impl Range {
         (page.more && is_short && end < self.last()?).then_some(end + 1)
     }
 
-    /// The first and the last of the places that should be on a page and are not: forwards behind
-    /// `older`, up to which nobody is told of anything, and backwards at most so many as may be
-    /// asked for at once.
+    /// The first and the last offset that should be on a page and are not: read forwards, behind
+    /// `older`, up to which all messages are too old; read backwards, at most as many offsets as
+    /// one read of rows may cover.
     fn gap(&self, page: &Page, older: Seq) -> Option<(Seq, Seq)> {
         let read = page.messages.iter().map(|placed| placed.seq);
         let mut has: Vec<Seq> = read.chain(page.damaged.iter().copied()).collect();
@@ -423,7 +425,7 @@ impl Range {
         let (lowest, highest) = (has.first().copied(), has.last().copied());
         let rows = ROWS_MAX as u64;
         let (first, last) = if self.backwards {
-            // Far behind the end there is nothing but what was amended a moment ago.
+            // Far behind the end only recently amended messages can be found.
             let before = self.from.checked_sub(1)?;
             let end = match highest {
                 Some(highest) if before - highest > rows => highest + BEYOND_MAX,
@@ -448,7 +450,7 @@ impl Range {
     }
 }
 
-/// The place of the message that a stored one edits, if it does.
+/// The offset of the message that a stored message edits, if it is an edit.
 fn edited_by_placed(placed: &Placed) -> Option<Seq> {
     let body = &placed.message.body;
     if envelope::kind_of(body) != Content::EDIT {
@@ -457,13 +459,13 @@ fn edited_by_placed(placed: &Placed) -> Option<Seq> {
     envelope::decode(0, placed.seq, body).as_ref().and_then(edited_by)
 }
 
-/// The place of the message that this one edits, if it does.
+/// The offset of the message that this one edits, if it is an edit.
 pub(crate) fn edited_by(message: &ChatMessage) -> Option<Seq> {
     let is_edit = message.content.kind == Content::EDIT;
     message.content.target().filter(|_| is_edit).map(|target| target.seq)
 }
 
-/// An edit says what its message is now; of what was called back, nothing.
+/// Gives an edit the present text of its message, which is empty if that was recalled.
 pub(crate) fn with_its_text(mut edit: ChatMessage, now_is: Option<&ChatMessage>) -> ChatMessage {
     let target = edit.content.target();
     if let (Some(target), Some(now_is)) = (&target, now_is) {

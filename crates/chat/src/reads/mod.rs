@@ -1,7 +1,7 @@
-//! Pull and history: what stands in an inbox, or in a conversation.
+//! Pull and history: reads of an inbox or of a conversation.
 //!
 //! An inbox has references, so a page of it takes two steps: the references are read here, the
-//! messages where their conversations are at home, each run of neighbours by one call.
+//! messages at the homes of their conversations, each run of consecutive messages by one call.
 //!
 //! ```text
 //! Pull ─► references (this shard) ─► ranges, a question a shard ─► messages ─► Page
@@ -9,7 +9,7 @@
 //! ```
 //! An archive is read by parts of either ([`archive`]).
 //!
-//! Invariant: a page has everything up to its `upto` that is still there, and nothing twice.
+//! Invariant: a page has every entry up to its `upto` that still exists, and none twice.
 
 mod archive;
 mod beginning;
@@ -43,14 +43,14 @@ use search::Searching;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Readings that may be under way, a shard, those for others included. One more is answered as
-/// busy.
+/// Largest number of open reads of a shard, including those for other shards. A further one is
+/// answered as busy.
 pub(crate) const READINGS_MAX: usize = 65_536;
 
-/// Pages that one device may have asked for and not got. One more is answered as busy.
+/// Largest number of open reads of one session. A further one is answered as busy.
 const READINGS_A_SESSION_MAX: u8 = 4;
 
-/// A part of a conversation is wanted whose partner is being found.
+/// A request for a part of a conversation whose other party is being found.
 #[derive(Clone)]
 pub(crate) struct PartnerAsked {
     reader: Requester,
@@ -58,38 +58,38 @@ pub(crate) struct PartnerAsked {
     wanted: Asked,
 }
 
-/// As what it is wanted.
+/// The kind of request.
 #[derive(Clone)]
 enum Asked {
     History(Box<HistoryRange>),
     Archive(Box<ArchiveRange>),
 }
 
-/// Something that is being read for a device.
+/// A read for a device.
 pub(crate) struct Reading {
     reader: Requester,
-    /// Whose inbox the references are of, if it is read by such.
+    /// The inbox of the references, if the read begins with such.
     holder: Option<TimelineId>,
     what: Wanted,
-    /// Answers that have not come.
+    /// Number of answers that have not arrived.
     left: u16,
     fetched: Fetched,
 }
 
 pub(crate) enum Wanted {
-    /// A page of the inbox, behind this place. What is damaged is a place without an entry.
+    /// A page of the inbox, behind this offset. A damaged entry is an offset without an entry.
     Inbox { after: Seq, entries: Vec<(Seq, Option<Entry>)> },
-    /// The beginnings of the last messages of these conversations.
+    /// Beginnings of the last messages of these conversations.
     Conversations(Listed),
-    /// The beginnings of messages that devices are to be told of, by the number of the round.
+    /// Beginnings of messages for push notifications, by the number of the round.
     Push(u64),
-    /// What this account draws of a group that it follows, by its inbox.
+    /// Messages of a followed group that this account draws, by its inbox.
     Draw(TimelineId),
     /// A part of a conversation.
     History,
     /// A part of the account's archive.
     Archive(Archive),
-    /// Messages with a text.
+    /// Messages that contain a text.
     Search(Box<Searching>),
 }
 
@@ -100,7 +100,7 @@ async fn find_partner(mut flow: Flow, asked: Box<PartnerAsked>, with: AccountAdd
 }
 
 impl Chat {
-    /// A device wants what is in its inbox behind a place.
+    /// Handles a device's request for its inbox behind an offset.
     pub(crate) fn pull(
         &mut self,
         from: ConnRef,
@@ -123,7 +123,7 @@ impl Chat {
         self.log.ask(PendingCall::Inbox(number), Call::Read(Read::Pull(pull)), fx);
     }
 
-    /// Reason why a device may not read now; with none it has begun to.
+    /// The reason why a device may not read now; without one the read is counted as begun.
     pub(crate) fn may_not_read(&mut self, reader: Requester, count: u16) -> Option<ChatFault> {
         if !(1..=PAGE_MESSAGES_MAX).contains(&count) {
             return Some(ChatFault::Invalid);
@@ -137,7 +137,7 @@ impl Chat {
         (!begins).then_some(ChatFault::Busy)
     }
 
-    /// References of an inbox were read: their messages are fetched.
+    /// Handles a page of an inbox; for a pull, fetches the messages that it refers to.
     pub(crate) fn inbox_read(&mut self, now: Now, number: u64, result: Answered, fx: &mut Effects) {
         let page = match result {
             Ok(Done::Page(page)) => page,
@@ -162,7 +162,7 @@ impl Chat {
         self.fetch_held(now, number, by_shard, fx);
     }
 
-    /// A device wants a part of a conversation.
+    /// Handles a device's request for a part of a conversation.
     pub(crate) fn history(
         &mut self,
         now: Now,
@@ -190,7 +190,7 @@ impl Chat {
         self.read_with(asked, with, fx);
     }
 
-    /// A part of the conversation with an account is read, which is found first.
+    /// Reads a part of the conversation with an account, after finding the account.
     fn read_with(&mut self, asked: Box<PartnerAsked>, with: AccountAddress, fx: &mut Effects) {
         let reader = asked.reader;
         if !self.begin(|flow| find_partner(flow, asked, with)) {
@@ -198,7 +198,7 @@ impl Chat {
         }
     }
 
-    /// The partner of a conversation is known, or why not.
+    /// Continues with the account that was found, or with the fault.
     fn partner_found(
         &mut self,
         now: Now,
@@ -213,9 +213,9 @@ impl Chat {
                 let conversation = conversation_of(home, inbox, with.inbox(home, id));
                 self.read_with_partner(now, asked, conversation, fx);
             }
-            // What was said with somebody who is gone is the account's own still.
+            // The conversation with a removed account still belongs to this one.
             Err(ChatFault::UnknownAccount) => {
-                let by = with.clone(); // it is of no matter who asks
+                let by = with.clone(); // only one of the two names matters here
                 let what = Subject::Gone { by, with: with.clone() };
                 let wish = Wish::Reread(Box::new(asked));
                 self.for_account(now, inbox, Task { wait: reader, wish, what }, fx);
@@ -224,7 +224,7 @@ impl Chat {
         }
     }
 
-    /// The conversation is known of which a part is wanted.
+    /// Reads a part of a conversation whose other party has been found.
     pub(crate) fn read_with_partner(
         &mut self,
         now: Now,
@@ -242,7 +242,7 @@ impl Chat {
         }
     }
 
-    /// There is no such partner, or it is not known now who that is.
+    /// Ends a read whose other party does not exist, or cannot be found now.
     pub(crate) fn nobody_to_read_with(
         &mut self,
         asked: &PartnerAsked,
@@ -257,7 +257,7 @@ impl Chat {
         }
     }
 
-    /// A part of a conversation is read.
+    /// Reads a part of a conversation.
     fn read_conversation(
         &mut self,
         now: Now,
@@ -274,7 +274,7 @@ impl Chat {
         self.read_for(now, reader, Wanted::History, (by_shard, by), fx);
     }
 
-    /// Parts of conversations are read for a device that has begun to read.
+    /// Reads parts of conversations for a device whose read has been admitted.
     pub(crate) fn read_for(
         &mut self,
         now: Now,
@@ -287,7 +287,7 @@ impl Chat {
         self.fetch_all(now, number, by_shard, by, fx);
     }
 
-    /// What references of an inbox say is read for whose inbox it is.
+    /// Fetches the messages that references of an inbox refer to, for the inbox's account.
     fn fetch_held(
         &mut self,
         now: Now,
@@ -324,7 +324,7 @@ impl Chat {
         }
     }
 
-    /// A shard has answered.
+    /// Handles a shard's answer to a fetch.
     pub(crate) fn fetched(
         &mut self,
         now: Now,
@@ -405,7 +405,8 @@ impl Chat {
         self.answer_session((conn, session), delivery, fx);
     }
 
-    /// A page is for a device: what of it its account is told of.
+    /// Removes events that the account may not see from a page for a device, and tracks delivery of
+    /// its messages.
     fn is_paged(&mut self, whom: (ConnRef, SessionRef), mut page: InOrder) -> InOrder {
         let inbox = self.sessions.session_of(whom).map(|(_, session)| session.inbox);
         if let Some(inbox) = inbox {
@@ -437,22 +438,22 @@ impl Chat {
         self.answer_session((conn, session), failed(number, why), fx);
     }
 
-    /// A device has got what it wanted to read, or will not. What an errand reads is counted with
-    /// no session: its own is a number, which may name a device's.
+    /// Counts a device's read as ended. An errand's read is not counted for a session: its session
+    /// is a number that might name a device's.
     pub(crate) fn ends_to_read(&mut self, reader: Requester) {
         if !self.is_errand(reader.conn) {
             self.sessions.ends_to_read(reader.session);
         }
     }
 
-    /// Whoever waited for too long is told so; when to look again.
+    /// Answers overdue reads as busy; returns when to be called again.
     pub(crate) fn turn_reads(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let ms_max = self.settings.limits.answer_ms_max;
         let (readings, next) = self.readings.overdue(now, ms_max);
         for reading in readings {
             self.reading_is_over(reading, ChatFault::Busy, fx);
         }
-        // Whoever asked for these has given up by itself.
+        // The shards that asked for these fetches have given them up by themselves.
         let (_, fetchings) = self.fetchings.overdue(now, ms_max);
         earliest([next, fetchings])
     }
@@ -468,8 +469,8 @@ fn failed(number: u32, why: ChatFault) -> ChatDelivery {
     ChatDelivery::Failed { number, why }
 }
 
-/// The entries of a page of an inbox, as many as go into one answer, and the places between them
-/// that are damaged.
+/// The entries of a page of an inbox that fit into one answer, and the damaged offsets between
+/// them.
 fn entries_of(page: &Page) -> Vec<(Seq, Option<Entry>)> {
     let of = |placed: &Placed| (placed.seq, Entry::decode(&placed.message));
     let damaged = page.damaged.iter().map(|seq| (*seq, None));
@@ -486,12 +487,12 @@ fn entries_of(page: &Page) -> Vec<(Seq, Option<Entry>)> {
     all
 }
 
-/// Runs of neighbours among sorted references.
+/// Runs of consecutive messages among sorted references.
 fn ranges_of(wanted: &[Pointer]) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
     for Pointer { conversation, seq, .. } in wanted.iter().copied() {
         match ranges.last_mut().filter(|last| last.conversation == conversation) {
-            Some(last) if last.from + u64::from(last.count) >= seq => {} // it is named twice
+            Some(last) if last.from + u64::from(last.count) >= seq => {} // the message is named twice
             Some(last) if last.from + u64::from(last.count) + 1 == seq => last.count += 1,
             _ => {
                 ranges.push(Range::run(conversation, seq.saturating_sub(1)));
@@ -501,17 +502,17 @@ fn ranges_of(wanted: &[Pointer]) -> Vec<Range> {
     ranges
 }
 
-/// What a page of an inbox says, in its order.
+/// The contents of a page of an inbox, in its order.
 struct InOrder {
     messages: Vec<(Seq, Arc<ChatMessage>)>,
-    /// The references that these are by.
+    /// The references to these messages.
     pointers: Vec<Pointer>,
     events: Vec<(Seq, Arc<InboxEvent>)>,
-    /// Up to here it is everything.
+    /// The page is complete up to this offset.
     upto: Seq,
 }
 
-/// The messages that were fetched, in the order of the entries, and what else these say.
+/// The fetched messages in the order of their entries, and the events among the entries.
 fn in_order(after: Seq, entries: Vec<(Seq, Option<Entry>)>, fetched: Fetched) -> InOrder {
     let at = |(conversation, message): (TimelineId, Arc<ChatMessage>)| {
         ((conversation, message.seq), message)

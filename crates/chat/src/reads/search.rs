@@ -1,14 +1,14 @@
-//! Search: the account's inbox is gone through backwards, and the texts of its messages are looked
-//! at.
+//! Search: reads the account's inbox backwards, and compares the texts of its messages.
 //!
 //! ```text
 //! Search ─► references, a slice (this shard) ─► their messages ─► those that match ─┐
 //!              ▲ not enough found, and not too much looked at ──────────────────────┤
 //!              └────────────────────────────────────────────────────────────────────┴─► page
 //! ```
-//! The inbox has what the account may read, of groups too. Each slice is a call to the log, between
-//! which others have their turns; after so many entries the page is given, whatever was found, and
-//! says where to go on. Invariant: no message is found twice or left out, however it is cut.
+//! The inbox has all messages that the account may read, also those of groups. Each slice is a call
+//! to the log, between which others have their turns; after a number of entries the page is sent,
+//! with the matches so far, and says where to continue. Invariant: no message is found twice or
+//! left out, whatever the slices.
 
 use crate::inboxes::entry::Entry;
 use crate::label::Pointer;
@@ -29,39 +29,39 @@ use model::timeline::{Placed, Seq, TimelineId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Entries of a slice.
+/// Entries in a slice.
 const SLICE_ENTRIES: usize = 128;
 
-/// How much later a message may be placed than one that is placed behind it, seconds: clocks are
-/// set.
+/// How much later the time of a message may be than that of one placed behind it, seconds, since
+/// clocks are set.
 const CLOCK_SLACK_S: u64 = 60;
 
-/// A page that is being made.
+/// A page of results in the making.
 pub(crate) struct Searching {
     inbox: TimelineId,
     range: Box<SearchRange>,
     needle: String,
     with: Option<AccountAddress>,
     from: Option<AccountAddress>,
-    /// The most that are wanted.
+    /// Largest number of results.
     count: usize,
-    /// Entries that may still be looked at.
+    /// Number of entries that may still be examined.
     left: usize,
     found: Vec<(Seq, Arc<ChatMessage>)>,
-    /// What that weighs, bytes: a page has no more than other pages have.
+    /// Size of the results, bytes: the page has the limit of other pages.
     bytes: usize,
-    /// Messages of a slice, at most: fewer, after one that could not be read whole.
+    /// Largest number of messages in a slice: 1 after a message that could not be read.
     slice_max: usize,
-    /// References of the slice that is looked at, the newest first.
+    /// References of the present slice, the newest first.
     slice: Vec<(Seq, Pointer)>,
-    /// All from here on was looked through, when the slice is.
+    /// When the slice is done, all entries from this offset on have been examined.
     next: Seq,
-    /// There is nothing before that.
+    /// No entries are left before `next`.
     is_over: bool,
 }
 
 impl Searching {
-    /// Takes a slice of the inbox: which messages are to be looked at.
+    /// Takes the references of a slice of the inbox that are to be examined.
     fn sees(&mut self, page: &Page) {
         self.is_over = !page.more;
         self.slice.clear();
@@ -70,7 +70,8 @@ impl Searching {
             let is_older = u64::from(message.at_s) + CLOCK_SLACK_S < self.range.since_ms / 1_000;
             let is_full = bytes >= PAGE_BYTES_MAX / 2 || self.slice.len() >= self.slice_max;
             if is_older || self.left == 0 || is_full {
-                // What was not looked at is for the next slice; of what is older, none.
+                // Messages that were not examined are left to the next slice; those that are too
+                // old are not.
                 self.is_over = is_older;
                 return;
             }
@@ -84,12 +85,12 @@ impl Searching {
                 self.slice.push((*seq, pointer));
             }
         }
-        // Damaged places are passed over.
+        // Damaged entries are skipped.
         let lowest = page.damaged.first().copied().unwrap_or(Seq::MAX);
         self.next = self.next.min(lowest.max(1));
     }
 
-    /// The messages of the slice were read.
+    /// Compares the messages of the slice.
     fn looks(&mut self, fetched: Fetched) {
         let at = |(conversation, message): (TimelineId, Arc<ChatMessage>)| {
             ((conversation, message.seq), message)
@@ -102,7 +103,7 @@ impl Searching {
             let is_unread = |(of, from): &(TimelineId, Seq)| *of == key.0 && key.1 >= *from;
             let message = messages.get(&key);
             if message.is_none() && unread.iter().any(is_unread) {
-                // One alone is read, however large it has become.
+                // A single message is read, whatever its size.
                 self.slice_max = 1;
             }
             if self.is_full() || message.is_none() && unread.iter().any(is_unread) {
@@ -138,7 +139,7 @@ impl Searching {
 }
 
 impl Chat {
-    /// A device searches what its account has said and heard.
+    /// Handles a device's search among the messages that its account may read.
     pub(crate) fn search(
         &mut self,
         from: ConnRef,
@@ -149,8 +150,8 @@ impl Chat {
         let Some(asker) = self.asker(from, session) else { return };
         let reader = Requester { conn: from, session, number };
         let fault = match range.text.len() {
-            // Without a text, all messages of one conversation are found: whoever has left a group
-            // reads it so.
+            // Without a text, all messages of one conversation match: a former member reads a group
+            // so.
             0 if range.with.is_none() => Some(ChatFault::Invalid),
             bytes if bytes > SEARCH_TEXT_BYTES_MAX => Some(ChatFault::TooLarge),
             _ => self.may_not_read(reader, range.count),
@@ -181,7 +182,7 @@ impl Chat {
         self.search_goes_on(number, fx);
     }
 
-    /// The next slice is read, or the page is there.
+    /// Reads the next slice, or sends the page.
     fn search_goes_on(&mut self, number: u64, fx: &mut Effects) {
         let Some(reading) = self.readings.at_mut(number) else { return };
         let Wanted::Search(searching) = &mut reading.what else { return };
@@ -195,7 +196,7 @@ impl Chat {
         self.log.ask(PendingCall::Inbox(number), Call::Read(Read::Pull(pull)), fx);
     }
 
-    /// A slice of the inbox was read: its messages are fetched.
+    /// Handles a slice of the inbox; fetches its messages.
     pub(super) fn search_read(&mut self, now: Now, number: u64, page: &Page, fx: &mut Effects) {
         let Some(reading) = self.readings.at_mut(number) else { return };
         let Wanted::Search(searching) = &mut reading.what else { return };
@@ -215,7 +216,7 @@ impl Chat {
         self.fetch_held(now, number, by_shard, fx);
     }
 
-    /// Its messages were read.
+    /// Handles the messages of a slice.
     pub(super) fn search_fetched(&mut self, number: u64, fx: &mut Effects) {
         let Some(reading) = self.readings.at_mut(number) else { return };
         let fetched = std::mem::take(&mut reading.fetched);
@@ -226,7 +227,7 @@ impl Chat {
     }
 }
 
-/// What was found, as it is told.
+/// The answer to a search.
 pub(super) fn told(searching: Searching, number: u32) -> ChatDelivery {
     ChatDelivery::Found(Box::new(searching.page(number)))
 }

@@ -1,13 +1,12 @@
-//! The archive of what an account has said with one other, or of a group: a part of the
-//! conversation.
+//! The archive of a conversation: of an account with another one, or of a group.
 //!
 //! ```text
 //! ids: is each of them there? ─► times: each is searched for ─► one range of the conversation
 //! ```
-//! An id says the place of its message, and times are in the order of places, so what lies between
-//! costs nothing. It reads nothing itself: it says which ranges are to be read, and is shown what
-//! they have. Invariant: what it finds is in the order of the conversation, and nothing that
-//! matches between two pages is left out.
+//! An id names the offset of its message, and times are in the order of offsets, so messages in
+//! between need not be read. This module does not read: it names the ranges to read, and is given
+//! their messages. Invariant: results are in the order of the conversation, and no match between
+//! two pages is left out.
 
 use super::search::{Look, Search};
 use crate::word::{Fetched, Range, ReadBy};
@@ -15,7 +14,7 @@ use model::chat::{ArchiveId, ArchiveRange, ChatFault, ChatMessage};
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
-/// Messages that are read of a place in the middle: of these, the first that is not damaged counts.
+/// Messages read at an offset in the middle: the first one that is not damaged counts.
 const MIDDLE_MESSAGES: u16 = 4;
 
 /// The archive of a conversation, on the way to a page.
@@ -25,19 +24,19 @@ pub(crate) struct ConversationArchive {
     range: Box<ArchiveRange>,
     count: u16,
     step: Step,
-    /// What is wanted is behind this place, and before that.
+    /// The wanted messages are behind this offset, and before `upper`.
     lower: Seq,
     upper: Seq,
     messages: Vec<Arc<ChatMessage>>,
-    /// There may be more, behind this one.
+    /// More messages may follow behind this one.
     goes_on: Option<ArchiveId>,
 }
 
-/// What is being read.
+/// The reads of a step.
 enum Step {
-    /// The messages that ids name.
+    /// The messages that the ids name.
     Ids,
-    /// The place of `since_ms`; that of `until_ms`.
+    /// The offset of `since_ms`; then that of `until_ms`.
     Since(Search),
     Until(Search),
     Page,
@@ -45,7 +44,7 @@ enum Step {
 }
 
 impl ConversationArchive {
-    /// At most `count` messages are wanted.
+    /// The archive, of which at most `count` messages are wanted.
     pub(super) fn new(
         conversation: TimelineId,
         range: Box<ArchiveRange>,
@@ -68,12 +67,12 @@ impl ConversationArchive {
         archive
     }
 
-    /// It is read by this one.
+    /// Sets the reader.
     pub(super) fn read_by(self, reader: ReadBy) -> ConversationArchive {
         ConversationArchive { reader, ..self }
     }
 
-    /// Who reads it.
+    /// The reader.
     pub(super) fn reader(&self) -> ReadBy {
         self.reader
     }
@@ -102,7 +101,7 @@ impl ConversationArchive {
         self.step = if is_empty { Step::Over } else { Step::Page };
     }
 
-    /// What is to be read of the conversation next; nothing: the page is there.
+    /// The ranges to read next; empty: the page is complete.
     pub(super) fn ranges(&self) -> Vec<Range> {
         let conversation = self.conversation;
         let part = |from, backwards, count| vec![Range::part(conversation, from, backwards, count)];
@@ -124,7 +123,7 @@ impl ConversationArchive {
         }
     }
 
-    /// What was read.
+    /// Takes the messages that were read.
     pub(super) fn sees(&mut self, fetched: Fetched) -> Result<(), ChatFault> {
         let more = fetched.more;
         let messages: Vec<_> = fetched.messages.into_iter().map(|(_, it)| it).collect();
@@ -154,7 +153,7 @@ impl ConversationArchive {
         Ok(())
     }
 
-    /// What stands at the places of ids.
+    /// Takes the messages at the offsets of ids.
     fn sees_ids(&mut self, messages: Vec<Arc<ChatMessage>>) -> Result<(), ChatFault> {
         let has = |id: &ArchiveId| messages.iter().any(|it| ArchiveId::of(it) == *id);
         if !self.ids().all(has) {
@@ -187,7 +186,7 @@ impl ConversationArchive {
         if more && within.len() == read {
             self.goes_on = within.last().filter(is_last).map(|last| ArchiveId::of(last));
         }
-        // A clock that went back has mixed them.
+        // A clock that was set back may have mixed their times.
         within.retain(|it| self.range.has_time(it.at_ms));
         if self.range.backwards {
             within.reverse();
@@ -195,7 +194,7 @@ impl ConversationArchive {
         self.messages = within;
     }
 
-    /// The messages, in the order of the conversation, and where it goes on.
+    /// The messages, in the order of the conversation, and the id where the next page continues.
     pub(super) fn page(self) -> (Vec<Arc<ChatMessage>>, Option<ArchiveId>) {
         (self.messages, self.goes_on)
     }

@@ -1,14 +1,14 @@
-//! The archive of all that an account has said and heard: its inbox, gone through.
+//! The archive of all messages of an account, from its inbox.
 //!
 //! ```text
 //! each bound: an id is looked for among the entries, a time searched for ─► lower, upper
 //!   ─► entries between them, slice by slice: those that match ─► their messages ─► a page
 //! ```
-//! Labels alone are read until it is known which messages are wanted. What matches may be far apart
-//! (an inbox has cursors, settings and groups, too), so for a page so many entries are looked
-//! through and no more, and it says where the next goes on. It reads nothing itself: it says what
-//! is to be read, and is shown it. Invariant: what it finds is in the order of the inbox, and
-//! nothing that matches between two pages is left out.
+//! Only labels are read until the wanted messages are known. Matches may be far apart (an inbox has
+//! read positions, settings and group messages, too), so a limited number of entries is examined
+//! for a page, which says where the next one continues. This module does not read: it names the
+//! parts to read, and is given their entries. Invariant: results are in the order of the inbox, and
+//! no match between two pages is left out.
 
 use super::search::{Look, Search};
 use crate::envelope::time_of;
@@ -23,48 +23,48 @@ use model::timeline::{Placed, Seq, TimelineId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Entries at the end that are looked at first, wherever something may be.
+/// Entries at the end of the inbox that are read first, wherever the wanted one may be.
 const END_ENTRIES: usize = 128;
-/// Entries that are read of a place in the middle: of these, the first that is not damaged counts.
+/// Entries read at an offset in the middle: the first one that is not damaged counts.
 const MIDDLE_ENTRIES: usize = 4;
-/// Entries that are read at once where an id is looked for.
+/// Entries in a part when an id is looked for.
 const ID_ENTRIES: usize = 256;
-/// Entries that are read at once at most.
+/// Largest number of entries in a part.
 const SLICE_ENTRIES: usize = 1_024;
 
-/// How long after it was said something may come into an inbox, seconds: as long as a server is
-/// away. What came later is not found by `until_ms` alone.
+/// How long after its sending a message may be put into an inbox, seconds: the length of an outage.
+/// A message that came later is not found by `until_ms` alone.
 const LATE_S: u64 = 86_400;
 
-/// How far a clock may have gone back, seconds, and what was said before is found all the same.
+/// How far a clock may be set back, seconds, so that earlier messages are still found.
 const SLACK_S: u64 = CLOCK_SLACK_S as u64;
 
-/// A part of the inbox that is to be read: where from, whether backwards, how many.
+/// A part of the inbox to read: first offset, whether backwards, and number of entries.
 pub(super) type Part = (Seq, bool, usize);
 
 /// The archive of an account, on the way to a page.
 pub(crate) struct InboxArchive {
-    /// Whose it is.
+    /// The account.
     account: AccountAddress,
     range: Box<ArchiveRange>,
     count: usize,
-    /// Bounds that are not known yet; the last is being found.
+    /// Bounds that are not known yet; the last one is being searched for.
     bounds: Vec<(Bound, Finding)>,
-    /// What is wanted is behind this place, and before that.
+    /// The wanted messages are behind this offset, and before `upper`.
     lower: Seq,
     upper: Seq,
-    /// Entries that may be looked through for a bound, and for the page.
+    /// Number of entries that may be examined for a bound; then the rest for the page.
     entries_max: usize,
     left: usize,
     walk: Walk,
     /// Messages that match, in the direction of the walk.
     found: Vec<(Seq, ArchiveId, Pointer)>,
     bytes: usize,
-    /// There may be more, behind this one.
+    /// More messages may follow behind this one.
     goes_on: Option<ArchiveId>,
 }
 
-/// Something that bounds what is wanted, or is wanted itself.
+/// A bound of the wanted messages, or a wanted message.
 #[derive(Clone, Copy)]
 enum Bound {
     After(ArchiveId),
@@ -74,33 +74,34 @@ enum Bound {
     Until,
 }
 
-/// How the place of a bound is found.
+/// The method by which a bound is found.
 enum Finding {
-    /// By its time; of an id once more, by an earlier one, if it was not found there.
+    /// By its time; for an id that is not found there, once more by an earlier time.
     By(Search, Turn),
-    /// Entry by entry from this place on, so many: an id, whose time was found.
+    /// Entry by entry from this offset on, with this many left: an id whose time was found.
     From(Seq, usize, Turn),
 }
 
-/// How often an id was looked for.
+/// The number of searches for an id.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     First,
-    /// A clock that went back may have hidden it.
+    /// A clock that was set back may have hidden the id from the first search.
     Last,
 }
 
-/// Where the walk is.
+/// State of the walk.
 enum Walk {
-    /// It has not begun.
+    /// The walk has not begun.
     Not,
-    /// What comes next, and how many entries are read at once.
+    /// The offset that comes next, and the number of entries in a part.
     At(Seq, usize),
     Over,
 }
 
 impl InboxArchive {
-    /// At most `count` messages are wanted, and so many entries may be looked through.
+    /// The archive, of which at most `count` messages are wanted, and `entries_max` entries may be
+    /// examined.
     pub(super) fn new(
         account: AccountAddress,
         range: Box<ArchiveRange>,
@@ -134,7 +135,7 @@ impl InboxArchive {
         }
     }
 
-    /// What is to be read of the inbox next; none: it is known which messages are wanted.
+    /// The part of the inbox to read next; none: the wanted messages are known.
     pub(super) fn part(&mut self) -> Option<Part> {
         if let Some((_, finding)) = self.bounds.last() {
             return Some(match finding {
@@ -154,7 +155,7 @@ impl InboxArchive {
         }
     }
 
-    /// All bounds are known.
+    /// Begins the walk, since all bounds are known.
     fn begin_walk(&mut self) {
         let is_empty = self.lower.saturating_add(1) >= self.upper;
         self.walk = Walk::Over;
@@ -172,7 +173,7 @@ impl InboxArchive {
         }
     }
 
-    /// What was read.
+    /// Takes the entries that were read.
     pub(super) fn sees(&mut self, page: &Page) -> Result<(), ChatFault> {
         match self.bounds.pop() {
             Some((bound, finding)) => self.sees_bound(page, bound, finding),
@@ -184,13 +185,13 @@ impl InboxArchive {
     }
 
     fn sees_bound(&mut self, page: &Page, bound: Bound, finding: Finding) -> Result<(), ChatFault> {
-        // Whichever part it was looked for in, it may be there.
+        // The id may be in any part that is read, whatever the search.
         if let Some(id) = bound.id()
             && let Some((place, pointer, is_of_two)) = self.place_of(id, page)
         {
             self.bound_is(bound, place);
             return match bound {
-                // A page may have ended at a group's, but none is in the archive.
+                // A page may have ended at a group message, but the archive has none.
                 Bound::Named(_) if !is_of_two => Err(ChatFault::UnknownMessage),
                 Bound::Named(_) => {
                     self.found.push((place, id, pointer));
@@ -230,7 +231,8 @@ impl InboxArchive {
         Ok(())
     }
 
-    /// Where a page has the message with this id, and whether two have it.
+    /// The offset and reference of the message with this id on a page, and whether it is between
+    /// two accounts.
     fn place_of(&self, id: ArchiveId, page: &Page) -> Option<(Seq, Pointer, bool)> {
         let all = page.messages.iter().filter(|placed| placed.message.id == id.number);
         let mut all = all.filter_map(|placed| Some((placed.seq, self.id_of(placed)?)));
@@ -238,14 +240,15 @@ impl InboxArchive {
         Some((place, pointer, is_of_two))
     }
 
-    /// The message that an entry refers to, if it does; and whether two have it.
+    /// The id and reference of the message of an entry, if it refers to one, and whether it is
+    /// between two accounts.
     fn id_of(&self, placed: &Placed) -> Option<(ArchiveId, Pointer, bool)> {
         let Entry::Message(pointer, with) = Entry::decode(&placed.message)? else { return None };
         let id = ArchiveId::at((placed.message.id, pointer.seq), &self.account, &with);
         Some((id, pointer, !with.is_group()))
     }
 
-    /// The place of a bound is known; of a time, that of the first that is not before it.
+    /// Sets a bound to its offset; the offset of a time is that of the first entry not before it.
     fn bound_is(&mut self, bound: Bound, place: Seq) {
         match bound {
             Bound::After(_) => self.lower = self.lower.max(place),
@@ -284,12 +287,12 @@ impl InboxArchive {
         }
     }
 
-    /// References of the messages that are wanted.
+    /// References to the wanted messages.
     pub(super) fn wanted(&self) -> Vec<Pointer> {
         self.found.iter().map(|(_, _, pointer)| *pointer).collect()
     }
 
-    /// Those messages, in the order of the inbox, and where it goes on.
+    /// The wanted messages, in the order of the inbox, and the id where the next page continues.
     pub(super) fn page(mut self, fetched: Fetched) -> (Vec<Arc<ChatMessage>>, Option<ArchiveId>) {
         let at = |(conversation, message): (TimelineId, Arc<ChatMessage>)| {
             ((conversation, message.seq), message)
@@ -297,7 +300,7 @@ impl InboxArchive {
         let messages: BTreeMap<_, _> = fetched.messages.into_iter().map(at).collect();
         let mut page = Vec::with_capacity(self.found.len());
         for (_, id, Pointer { conversation, seq, .. }) in &self.found {
-            // No more was wanted than a page holds, so nothing of it should be cut off.
+            // The wanted messages fit on a page, so none of them should be cut off.
             let is_unread =
                 fetched.unread.iter().any(|(of, from)| of == conversation && seq >= from);
             if is_unread && !page.is_empty() {
@@ -315,7 +318,7 @@ impl InboxArchive {
 }
 
 impl Bound {
-    /// The id, if it is one.
+    /// The id of the bound, if it has one.
     fn id(self) -> Option<ArchiveId> {
         match self {
             Bound::After(id) | Bound::Before(id) | Bound::Named(id) => Some(id),
@@ -323,8 +326,8 @@ impl Bound {
         }
     }
 
-    /// The Unix second before which no entry of the inbox is what is looked for. A message comes
-    /// into an inbox when it was said, or later.
+    /// The Unix second before which no entry can be the bound. A message is put into an inbox when
+    /// it is sent, or later.
     fn time_s(self, range: &ArchiveRange) -> u64 {
         match self {
             Bound::After(id) | Bound::Before(id) | Bound::Named(id) => time_of(id.number) / 1_000,
@@ -334,7 +337,7 @@ impl Bound {
     }
 }
 
-/// The place that a page ends at, damaged ones included.
+/// The offset that a page ends at, damaged entries included.
 fn end_of(page: &Page, backwards: bool) -> Option<Seq> {
     let places = page.messages.iter().map(|placed| placed.seq).chain(page.damaged.iter().copied());
     if backwards { places.min() } else { places.max() }

@@ -1,13 +1,13 @@
-//! Archive: what an account has said and heard, with one other or with all.
+//! Archive: the messages of an account, with one other or with all.
 //!
 //! ```text
 //! Archive ─► with one other: that account ─► parts of the conversation, at its home ─┐
 //!         ├► of a group: parts of its conversation, as a member may read them ───────┤
 //!         └► with all: parts of the inbox (this shard) ─► the messages that match ───┴► page
 //! ```
-//! Which part is read next is the concern of `inbox` and `conversation`; each request is one
-//! reading, whose parts follow each other until its page is there or its time is over. Invariant:
-//! a page is in the order of its archive, and where the next goes on nothing is left out.
+//! `inbox` and `conversation` choose the next part to read; each request is one read, whose parts
+//! follow each other until its page is complete or its time is over. Invariant: a page is in the
+//! order of its archive, and no message is left out between pages.
 
 mod conversation;
 mod inbox;
@@ -33,16 +33,16 @@ use model::timeline::TimelineId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A page that is being made.
+/// A page in the making.
 pub(crate) enum Archive {
-    /// Of all there is, by its inbox.
+    /// Of all messages, from this inbox.
     Inbox(TimelineId, Box<InboxArchive>),
     /// Of one conversation.
     Conversation(TimelineId, Box<ConversationArchive>),
 }
 
 impl Archive {
-    /// Its messages, in the order of the archive, and where it goes on.
+    /// The messages in the order of the archive, and the id where the next page continues.
     pub(crate) fn page(self, fetched: Fetched) -> (Vec<Arc<ChatMessage>>, Option<ArchiveId>) {
         match self {
             Archive::Inbox(_, it) => it.page(fetched),
@@ -52,7 +52,7 @@ impl Archive {
 }
 
 impl Chat {
-    /// A device wants a part of its account's archive.
+    /// Handles a device's request for a part of its account's archive.
     pub(crate) fn archive(
         &mut self,
         now: Now,
@@ -96,7 +96,7 @@ impl Chat {
         self.read_with(asked, with, fx);
     }
 
-    /// The conversation with a partner is known.
+    /// Reads the archive of a conversation whose other party has been found.
     pub(super) fn archive_of_conversation(
         &mut self,
         now: Now,
@@ -110,7 +110,7 @@ impl Chat {
         self.begin_archive(now, reader, archive, fx);
     }
 
-    /// Nothing was ever said there.
+    /// Sends the empty archive of a conversation without messages.
     pub(super) fn archive_of_nobody(
         &mut self,
         reader: Requester,
@@ -137,7 +137,7 @@ impl Chat {
         self.archive_goes_on(now, number, fx);
     }
 
-    /// What is needed next is read, or the page is there.
+    /// Reads the next part, or completes the page.
     fn archive_goes_on(&mut self, now: Now, number: u64, fx: &mut Effects) {
         let Some(reading) = self.readings.at_mut(number) else { return };
         let Wanted::Archive(archive) = &mut reading.what else { return };
@@ -171,7 +171,7 @@ impl Chat {
         self.fetch_held(now, number, by_shard, fx);
     }
 
-    /// A part of the inbox was read for an archive.
+    /// Handles a part of the inbox that was read for an archive.
     pub(super) fn archive_read(&mut self, now: Now, number: u64, page: &Page, fx: &mut Effects) {
         let Some(reading) = self.readings.at_mut(number) else { return };
         let Wanted::Archive(Archive::Inbox(_, it)) = &mut reading.what else { return };
@@ -181,11 +181,11 @@ impl Chat {
         }
     }
 
-    /// Parts of conversations were read for an archive.
+    /// Handles parts of conversations that were read for an archive.
     pub(super) fn archive_fetched(&mut self, now: Now, number: u64, fx: &mut Effects) {
         let Some(reading) = self.readings.at_mut(number) else { return };
         let Wanted::Archive(Archive::Conversation(_, it)) = &mut reading.what else {
-            return self.end_reading(number, fx); // what was found in the inbox
+            return self.end_reading(number, fx); // the messages found in the inbox
         };
         match it.sees(std::mem::take(&mut reading.fetched)) {
             Ok(()) => self.archive_goes_on(now, number, fx),

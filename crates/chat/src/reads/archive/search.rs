@@ -1,27 +1,27 @@
 //! Search: the first entry of a timeline that is not before a moment.
 //!
-//! Entries of a timeline are in the order of their times, as far as the clock was. Most who ask
-//! mean something recent, so the end is looked at first; what is further back is found by halves,
-//! in as many reads as its length has bits. It reads nothing itself. Invariant: each answer brings
-//! the two places closer, whatever it says.
+//! Entries of a timeline are in the order of their times, as far as the clock allows. Most requests
+//! are for something recent, so the end is examined first; earlier entries are found by bisection,
+//! in as many reads as the timeline's length has bits. This module does not read. Invariant: each
+//! answer brings the two bounds closer, whatever its contents.
 
 use model::timeline::Seq;
 
-/// A search. Times are of whichever unit the timeline's entries have.
+/// A search. Times are in the unit of the timeline's entries.
 pub(super) struct Search {
     time: u64,
-    /// Everything up to here is before the time.
+    /// All entries up to this offset are before the time.
     below: Seq,
-    /// From here on nothing is. Unknown until the end was looked at.
+    /// No entry from this offset on is before the time. Unknown until the end was examined.
     above: Option<Seq>,
 }
 
-/// Which entry is to be looked at.
+/// The entries to examine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Look {
-    /// The last ones, the last first.
+    /// The last entries, the last one first.
     End,
-    /// The first from this place on.
+    /// The first entries from this offset on.
     From(Seq),
 }
 
@@ -30,7 +30,7 @@ impl Search {
         Search { time, below: 0, above: None }
     }
 
-    /// What is to be looked at next; none: it is found.
+    /// The entries to examine next; none: the search is over.
     pub(super) fn look(&self) -> Option<Look> {
         match self.above {
             None => Some(Look::End),
@@ -38,7 +38,7 @@ impl Search {
         }
     }
 
-    /// What was looked at: places and times.
+    /// Takes the offsets and times of the examined entries.
     pub(super) fn sees(&mut self, mut seen: impl Iterator<Item = (Seq, u64)>) {
         match self.look() {
             None => {}
@@ -60,7 +60,7 @@ impl Search {
         }
     }
 
-    /// The place: what is not before the time is there or behind it, what is before it is before.
+    /// The offset found: entries from it on are not before the time, entries below it are.
     pub(super) fn place(&self) -> Seq {
         self.above.unwrap_or(self.below + 1)
     }
@@ -71,8 +71,8 @@ mod tests {
     use super::*;
     use base::prng::Prng;
 
-    /// Searches among entries, with so many of the end seen at once. The place, and how many looks
-    /// it took.
+    /// Searches among entries, with this many of the end visible at once. Returns the offset, and
+    /// the number of examinations.
     fn found(entries: &[(Seq, u64)], time: u64, seen: usize) -> (Seq, usize) {
         let (mut search, mut looks) = (Search::new(time), 0);
         while let Some(look) = search.look() {

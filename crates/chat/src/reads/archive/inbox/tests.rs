@@ -1,5 +1,4 @@
-//! Inboxes made up at random, asked for parts of themselves: the answer is what one sees with all
-//! of it before one's eyes.
+//! Parts of random inboxes: the answers are compared with a search of the whole inbox in memory.
 
 use super::*;
 use base::hash::HashKey;
@@ -13,10 +12,10 @@ use std::collections::VecDeque;
 const HOME: HashKey = HashKey::new(1, 2);
 const BEGINS_MS: u64 = 1_700_000_000_000;
 
-/// An inbox, and what stands in it.
+/// An inbox, and the messages in it.
 struct Inbox {
     entries: Vec<Placed>,
-    /// Messages, of groups too, with their places and conversations.
+    /// Messages, of groups too, with their offsets and conversations.
     messages: Vec<(Seq, TimelineId, Arc<ChatMessage>)>,
 }
 
@@ -24,7 +23,7 @@ fn name(text: &str) -> AccountAddress {
     AccountAddress::parse(text, "a.example").expect("right")
 }
 
-/// Whom an account talks with: three people, and a group.
+/// The parties that an account communicates with: three accounts, and a group.
 fn partner(n: u64) -> AccountAddress {
     match n {
         3 => AccountAddress::of_group(7, "a.example").expect("right"),
@@ -37,7 +36,7 @@ fn conversation(n: u64) -> TimelineId {
 }
 
 impl Inbox {
-    /// So many entries. What is said comes in late, that of each conversation in its order.
+    /// An inbox of this many entries. Messages arrive late, those of each conversation in order.
     fn at_random(rng: &mut Prng, count: usize) -> Inbox {
         let (mut at_ms, mut last, mut seqs) = (BEGINS_MS, 0, [0; 4]);
         let mut said: [VecDeque<Arc<ChatMessage>>; 4] = Default::default();
@@ -105,7 +104,7 @@ impl Inbox {
         Page { messages: found, damaged: Vec::new(), more }
     }
 
-    /// A page, and how many reads and entries it took.
+    /// A page, and the number of reads and entries that it took.
     fn page(&self, range: &ArchiveRange, entries_max: usize) -> (Answer, usize, usize) {
         let (mut reads, mut entries) = (0, 0);
         let count = usize::from(range.count);
@@ -128,7 +127,7 @@ impl Inbox {
         (Ok((messages, goes_on)), reads, entries)
     }
 
-    /// Places and messages of people alone.
+    /// Offsets and messages between two accounts.
     fn of_two(&self) -> impl Iterator<Item = (Seq, &Arc<ChatMessage>)> {
         let all = self.messages.iter().map(|(seq, _, message)| (*seq, message));
         all.filter(|(_, message)| !message.to.is_group())
@@ -181,7 +180,7 @@ fn between_bounds_of_any_kind_it_is_what_lies_there() {
         let mut range = whole(rng.one_in(2), 200);
         let (mut lower, mut upper) = (0, Seq::MAX);
         for _ in 0..rng.below(3) {
-            // Groups have ids, too: a page may have ended at one.
+            // Group messages have ids, too: a page may have ended at one.
             let (seq, _, message) =
                 &inbox.messages[rng.below(inbox.messages.len() as u64) as usize];
             if rng.one_in(2) {
@@ -276,7 +275,7 @@ fn a_clock_that_went_back_hides_no_id() {
         let message = Message::clone(&placed.message);
         placed.message = Arc::new(Message { at_s: message.at_s - 50, ..message });
     }
-    // What was said before it is found, whichever way the halves fall.
+    // Earlier messages are found, whichever way the bisection goes.
     for (_, _, message) in inbox.messages.iter().filter(|(seq, ..)| *seq < 2_000) {
         let range = ArchiveRange { after: vec![ArchiveId::of(message)], ..whole(false, 1) };
         assert!(inbox.page(&range, 8_192).0.is_ok());
