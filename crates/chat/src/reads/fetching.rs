@@ -55,17 +55,17 @@ struct Part {
     page: Option<Page>,
     /// The search for the beginning, while it is running.
     beginning: Option<Beginning>,
-    /// The last place at which one is missing.
+    /// The last missing offset.
     gap_ends: Seq,
-    /// What messages are now that are not there.
+    /// Present states of amended messages in the gap.
     amended: Vec<Overlay>,
-    /// Up to here all of them were read; none: in the whole gap.
+    /// The offset up to which these were read; none: the whole gap was read.
     amended_upto: Option<Seq>,
-    /// What messages are now of which there are edits, by their places.
+    /// Present states of messages that edits in the range are about, by offset.
     edited: HashMap<Seq, Overlay>,
-    /// Up to where retention has dropped messages.
+    /// The offset up to which retention has removed messages.
     dropped: Seq,
-    /// Answers that have not come.
+    /// Number of answers that have not arrived.
     open: u16,
 }
 

@@ -492,7 +492,7 @@ fn ranges_of(wanted: &[Pointer]) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
     for Pointer { conversation, seq, .. } in wanted.iter().copied() {
         match ranges.last_mut().filter(|last| last.conversation == conversation) {
-            Some(last) if last.from + u64::from(last.count) >= seq => {} // the message is named twice
+            Some(last) if last.from + u64::from(last.count) >= seq => {} // named twice
             Some(last) if last.from + u64::from(last.count) + 1 == seq => last.count += 1,
             _ => {
                 ranges.push(Range::run(conversation, seq.saturating_sub(1)));

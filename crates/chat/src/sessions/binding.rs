@@ -1,6 +1,6 @@
-//! Sessions that are named when they are here, and the one place in the inbox that all such devices
-//! of an account share: their names may be made up each time, so a cursor each would be one for
-//! every login there ever was.
+//! Sessions that get their name after the login (XMPP resource binding), and the one cursor in the
+//! inbox that all such devices of an account share: a client may invent a new name each time, so
+//! cursors of their own would be one for every login that ever was.
 
 use super::{Chat, Effects, SessionRef};
 use base::time::Now;
@@ -10,7 +10,7 @@ use model::id::ConnRef;
 use model::session::Denial;
 
 impl Chat {
-    /// A session is given its name. Whoever of the account has it ends.
+    /// Names a session. Another session of the account with this name ends.
     pub(crate) fn bind(
         &mut self,
         now: Now,
@@ -40,7 +40,7 @@ impl Chat {
         self.answer_session((from, session), ChatDelivery::Bound { device }, fx);
     }
 
-    /// How far a device has come in its account's inbox.
+    /// Handles a request for a device's position in its account's inbox.
     pub(crate) fn standing(
         &mut self,
         from: ConnRef,

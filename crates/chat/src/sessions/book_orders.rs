@@ -1,15 +1,14 @@
-//! Orders to the book of accounts: from whom they are taken, and what becomes of the sessions that
-//! gave them.
+//! Orders to the account book: the clients that may give them, and the treatment of their sessions.
 //!
 //! ```text
 //! wish ─► may it? ─► under way, and not looked at ─► the book ─► answered ─► looked at again
 //! registration ─► is there an account? ─► under way ─► the book ─► answered
 //! ```
-//! Passwords and accounts are the book's, which looks again at whose order it is. A session whose
-//! order is under way is left by the walk that follows a change of the rules: else a device that
-//! has changed its password would be ended before it heard so. Invariants: a session has one order
-//! under way at most; one that was left is looked at as soon as its order is answered, and until
-//! then nobody is told that all were looked at.
+//! The book owns passwords and accounts, and checks again whose order it is. A session with an open
+//! order is skipped by the walk that follows a change of the rules: else a device that has changed
+//! its password would be ended before it got the answer. Invariants: a session has one open order
+//! at most; a skipped session is checked as soon as its order is answered, and until then the walk
+//! is not reported as complete.
 
 use crate::accounts::FOUND_BYTES;
 use crate::service::flow::Flow;
@@ -29,19 +28,19 @@ use model::service::ServiceKind;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::sync::Arc;
 
-/// Orders of a shard that may be under way. One more is answered as busy.
+/// Open orders of a shard. A further one is answered as busy.
 const UNDER_WAY_MAX: usize = 1_024;
 
-/// Accounts of a shard that one list of them looks through.
+/// Accounts of a shard that one request for a list examines.
 const LOOKED_MAX: usize = 65_536;
 
-/// How names of guests begin, which nobody registers.
+/// Prefix of guests' names, which cannot be registered.
 const GUEST: &str = "guest-";
 
-/// From whom orders to the book are taken.
+/// The clients that may give orders to the account book.
 #[derive(Clone, Debug)]
 pub struct BookPolicy {
-    /// What anybody may do with its own account.
+    /// Operations that users may perform on their own accounts.
     pub registration: Registration,
     /// The users who administer the server by protocols of chat.
     pub administrators: Arc<[Box<str>]>,
@@ -53,31 +52,32 @@ impl Default for BookPolicy {
     }
 }
 
-/// Orders that are under way.
+/// Open orders of a shard.
 #[derive(Default)]
 pub(crate) struct BookOrders {
     under_way: HashMap<u64, By>,
     sessions: BTreeSet<Key>,
     last: u64,
-    /// The version by which all sessions but some of these were looked at.
+    /// The version of the rules by which all sessions but some of these have been checked.
     owed: Option<u64>,
 }
 
-/// Whose order it is.
+/// The origin of an order.
 enum By {
-    /// A session's.
+    /// A session.
     Session(Requester),
-    /// That of a connection without one.
+    /// A connection without a session.
     Nobody(ConnRef),
 }
 
 impl BookOrders {
-    /// Whether a session's order is under way.
+    /// Whether the session has an open order.
     pub(crate) fn has(&self, key: Key) -> bool {
         self.sessions.contains(&key)
     }
 
-    /// All sessions were looked at by this version of the rules. Whether that may be told.
+    /// Records that all sessions have been checked by this version of the rules. Returns whether
+    /// that may be reported.
     pub(crate) fn may_tell(&mut self, version: u64) -> bool {
         self.owed = (!self.sessions.is_empty()).then_some(version);
         self.owed.is_none()
@@ -99,14 +99,14 @@ impl BookOrders {
     }
 }
 
-/// The book makes an account of a name that nobody has.
+/// Has the book create an account with an unused name.
 async fn register(mut flow: Flow, conn: ConnRef, registering: Registering) {
     let Registering { address, password, source } = registering;
     let bytes = FOUND_BYTES + UserOrder::PASSWORD_BYTES_MAX;
     let row = flow.account_row((&address, None), bytes).await;
     let (chat, _, fx) = flow.state();
     let fault = match row {
-        // It is somebody's who proves it by something else than the book, or by nothing.
+        // The name belongs to an account that another authentication proves, or none.
         Ok(_) => BookFault::Conflict,
         Err(ChatFault::UnknownAccount) if chat.erasures.has_name(&address) => BookFault::Conflict,
         Err(ChatFault::UnknownAccount) if chat.book_orders.under_way.len() < UNDER_WAY_MAX => {
@@ -121,7 +121,7 @@ async fn register(mut flow: Flow, conn: ConnRef, registering: Registering) {
 }
 
 impl Chat {
-    /// A device wants something of the book.
+    /// Handles a device's request to the account book.
     pub(crate) fn book_wish(&mut self, from: ConnRef, asked: BookRequest, fx: &mut Effects) {
         let BookRequest { session, number, wish } = asked;
         let Some(key) = self.sessions.bound(from, session) else { return };
@@ -132,13 +132,14 @@ impl Chat {
         }
     }
 
-    /// The order that a wish of a session comes to.
+    /// The order that a session's request amounts to.
     fn order_of(&self, key: Key, wish: BookWish) -> Result<BookOrder, BookFault> {
         let session = self.sessions.slab.at(key).ok_or(BookFault::Busy)?;
         let is_operators = matches!(wish, BookWish::Operate(_));
-        // Whoever is not of the book has nothing there, and is nobody who could order something.
+        // A session without an account in the book has nothing to change there, and may not give
+        // operators' orders.
         let none = if is_operators { BookFault::Forbidden } else { BookFault::Off };
-        // Rights that have an end of their own, as those of a token, are not made ones without.
+        // Limited rights, such as those of a token, must not create unlimited ones.
         let account = session.account.filter(|_| session.until_s == 0);
         let (Some(user), Some(account)) = (self.user_of_session(session), account) else {
             return Err(none);
@@ -196,7 +197,7 @@ impl Chat {
         Ok(BookOrder::Operate { by, account, wish, users })
     }
 
-    /// Whether somebody may have this address at all.
+    /// Whether an account may have this address at all.
     fn may_be_made(&self, address: &AccountAddress) -> bool {
         !address.is_group()
             && !address.is_chatroom()
@@ -204,7 +205,7 @@ impl Chat {
             && !address.name().starts_with(GUEST)
     }
 
-    /// Somebody without a session wants an account.
+    /// Handles a registration by a connection without a session.
     pub(crate) fn register(&mut self, conn: ConnRef, registering: Registering, fx: &mut Effects) {
         let address = &registering.address;
         let refused = if self.settings.book.registration != Registration::Open {
@@ -221,7 +222,7 @@ impl Chat {
         }
     }
 
-    /// What became of an order.
+    /// Handles the book's answer to an order.
     pub(crate) fn book_told(
         &mut self,
         now: Now,
@@ -242,7 +243,7 @@ impl Chat {
             session.account = Some(*account);
         }
         self.book_answers(wait, result, fx);
-        // It was left by the walk meanwhile, and goes on only if it still may.
+        // The walk has skipped the session meanwhile: it goes on only if it still may.
         self.renew_one(now, key, self.settings.access.version(), fx);
         if self.book_orders.sessions.is_empty()
             && let Some(version) = self.book_orders.owed.take()
@@ -257,8 +258,8 @@ impl Chat {
         self.answer_session((conn, session), ChatDelivery::Book { number, answer }, fx);
     }
 
-    /// Accounts that have devices here, or on their way in: how many, and so many of those that
-    /// are looked through, in order.
+    /// Accounts with devices that are online or logging in: their number, and the first `count` of
+    /// those examined, sorted.
     pub(crate) fn accounts_here(&self, count: usize) -> (u64, Vec<AccountAddress>) {
         let online = &self.sessions.online;
         let mut some = BinaryHeap::new();

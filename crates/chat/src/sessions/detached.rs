@@ -1,4 +1,4 @@
-//! Sessions that outlive their connection, for a time (XEP-0198 5).
+//! Sessions that outlive their connection for a time (XEP-0198 5).
 //!
 //! ```text
 //!           Keep                Detach                        time over, too much
@@ -7,11 +7,11 @@
 //!                    │   └───(Detach)─────┤
 //!                    └────────────────────┘ Resumed
 //! ```
-//! A session that is away is there for everybody else. What its machine kept stands here, and what
-//! it would have been told, within bounds; of its inbox nothing: it is behind, and pulls when it is
-//! back. Who resumes is of the same account, by a login of now, and knows what was drawn for the
-//! session. Nothing of this is stored: after a start no session is known. Invariant: a session that
-//! is away has a time at which it ends, and what is kept of all of them is counted.
+//! A detached session is online for everyone else. The state of its machine is kept here, and its
+//! deliveries within bounds; none of its inbox: it is behind, and pulls when it resumes. A client
+//! that resumes must be logged in to the same account, and know the session's secret. None of this
+//! is stored: after a restart no session can be resumed. Invariant: a detached session has a time
+//! at which it ends, and the memory of all of them is counted.
 
 use crate::sessions::Step;
 use crate::{Chat, Effects};
@@ -27,30 +27,31 @@ use model::timeline::TimelineId;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
-/// Sessions of a shard that ended while they were away and of which it is remembered what they had
-/// handled. With one more the oldest is forgotten.
+/// Sessions of a shard that ended while detached, of which the number of handled stanzas is
+/// remembered. When one more ends, the oldest is forgotten.
 const LAPSED_MAX: usize = 1_024;
 
-/// Sessions that may be kept, and those that are.
+/// Sessions that may be detached, and those that are.
 #[derive(Default)]
 pub(crate) struct Resumables {
     known: HashMap<Key, Resumable>,
-    /// Connections that sessions had last, whose deliveries come back.
+    /// The last connections of sessions, whose deliveries are returned.
     left: HashMap<ConnRef, Key>,
     ending: BTreeSet<(Instant, Key)>,
-    /// What is kept for those that are away.
+    /// Memory of all detached sessions, bytes.
     bytes: u64,
     lapsed: VecDeque<Lapsed>,
 }
 
-/// A session that is to outlive its connection.
+/// A session that may outlive its connection.
 struct Resumable {
     secret: u128,
     seconds: u32,
-    /// The connection that it had before.
+    /// The session's previous connection.
     left: Option<ConnRef>,
     away: Option<Box<Away>>,
-    /// Who waits for its machine to leave it.
+    /// The connection and session that wait to take it over, until its present machine has yielded
+    /// it.
     wanted: Option<(ConnRef, SessionRef)>,
 }
 
@@ -60,11 +61,11 @@ struct Away {
     kept: KeptSession,
     handled: u32,
     waiting: VecDeque<ChatDelivery>,
-    /// What is kept of it.
+    /// Memory of the session's kept state, bytes.
     bytes: u64,
 }
 
-/// A session that ended while it was away.
+/// A session that ended while detached.
 struct Lapsed {
     id: ResumptionId,
     inbox: TimelineId,
@@ -72,17 +73,17 @@ struct Lapsed {
 }
 
 impl Resumables {
-    /// Whether a session is away.
+    /// Whether a session is detached.
     pub(crate) fn is_away(&self, key: Key) -> bool {
         self.known.get(&key).is_some_and(|it| it.away.is_some())
     }
 
-    /// The one that is away and would end next.
+    /// The detached session that would end next.
     pub(crate) fn next_to_end(&self) -> Option<Key> {
         self.ending.first().map(|(_, key)| *key)
     }
 
-    /// It is away no more: back, or ended.
+    /// Removes the detached state of a session that resumes or ends.
     fn take_away(&mut self, key: Key) -> Option<Box<Away>> {
         let away = self.known.get_mut(&key)?.away.take()?;
         self.ending.remove(&(away.until, key));
@@ -90,7 +91,8 @@ impl Resumables {
         Some(away)
     }
 
-    /// A session ends, or is not to be kept any more. Who waits for it.
+    /// Forgets a session that ends, or may not be detached any more. Returns the session that waits
+    /// to resume it.
     pub(super) fn forget(
         &mut self,
         key: Key,
@@ -111,7 +113,7 @@ impl Resumables {
         known.wanted
     }
 
-    /// What a session had handled that is no more.
+    /// The number of stanzas that an ended session had handled.
     fn handled(&self, id: &ResumptionId, inbox: TimelineId) -> Option<u32> {
         let lapsed = self.lapsed.iter().find(|it| it.id == *id && it.inbox == inbox);
         lapsed.map(|it| it.handled)
@@ -131,7 +133,7 @@ impl Resumables {
 }
 
 impl Chat {
-    /// A session is to outlive its connection, or no longer.
+    /// Allows a session to outlive its connection, or revokes that.
     pub(crate) fn keep(&mut self, from: ConnRef, keeping: &Keeping, fx: &mut Effects) {
         let Keeping { id, seconds } = *keeping;
         let Some(key) = self.sessions.bound(from, id.session) else { return };
@@ -149,7 +151,7 @@ impl Chat {
         self.sessions.resumables.known.entry(key).or_insert(new);
     }
 
-    /// A session's connection ended in the middle of its stream.
+    /// Detaches a session whose connection ended in the middle of its stream.
     pub(crate) fn detach(
         &mut self,
         now: Now,
@@ -191,12 +193,12 @@ impl Chat {
         }
     }
 
-    /// This shard's share of what may be kept, bytes.
+    /// This shard's share of the memory for detached sessions, bytes.
     fn detached_max(&self) -> u64 {
         self.settings.limits.chat.detached_bytes_max / u64::from(self.settings.shards.max(1))
     }
 
-    /// A session that is just there wants to be one that was.
+    /// Handles the request of a session that has just logged in to resume another one.
     pub(crate) fn resume(
         &mut self,
         now: Now,
@@ -215,7 +217,7 @@ impl Chat {
         let known = resumables.known.get_mut(&key).filter(|_| found.is_some());
         let (Some(other), Some(known)) = (found, known) else {
             let handled = resumables.handled(id, inbox);
-            // All sessions of the account were on its shard.
+            // All sessions of an account are on its shard, so this one is none of the account's.
             let refused = ChatCounter::ResumesRefused;
             fx.counters.count(if is_here { ChatCounter::ResumesFailed } else { refused });
             return self.not_resumed((from, session), handled, fx);
@@ -227,7 +229,8 @@ impl Chat {
         if known.away.is_some() {
             return self.attach(now, (from, session), key, fx);
         }
-        // Its connection may be dead without anybody knowing; whoever comes last has it.
+        // The old connection may be dead without notice; the client that came last gets the
+        // session.
         let (conn, before) = (other.conn, known.wanted.replace((from, session)));
         if let Some(whom) = before {
             return self.not_resumed(whom, None, fx);
@@ -244,7 +247,7 @@ impl Chat {
         self.answer_session(whom, ChatDelivery::NotResumed { handled }, fx);
     }
 
-    /// A session that is away goes on over the connection of another, which ends.
+    /// Moves a detached session to the connection of another session, which ends.
     fn attach(
         &mut self,
         now: Now,
@@ -252,7 +255,7 @@ impl Chat {
         key: Key,
         fx: &mut Effects,
     ) {
-        // Whoever wanted it may have gone; then it stays away.
+        // If the client that wanted the session has gone, it stays detached.
         let Some(own) = self.sessions.bound(conn, session) else { return };
         let Some(away) = self.sessions.resumables.take_away(key) else { return };
         let rights = self.sessions.slab.at(own);
@@ -267,8 +270,8 @@ impl Chat {
         if until_s != 0 {
             self.sessions.ending.insert((until_s, key));
         }
-        // It is told how far its inbox goes and pulls what it lacks of that; what comes from now on
-        // it is sent.
+        // The session learns the head of its inbox and pulls the entries it lacks up to there;
+        // later ones are sent to it.
         (it.conn, it.known, it.step, it.last_pull) = (conn, head, Step::InStep, 0);
         (it.version, it.until_s, it.since_s) = (version, until_s, now.unix_s());
         (it.account, it.by_password) = (account, by_password);
@@ -282,9 +285,10 @@ impl Chat {
         self.renew_one(now, key, self.settings.access.version(), fx);
     }
 
-    /// Something is for a connection that has gone: perhaps its session is away, or elsewhere.
+    /// Handles a delivery that was returned because its connection has ended: the session may be
+    /// detached, or have moved.
     pub(crate) fn came_back(&mut self, to: ConnRef, delivery: ChatDelivery, fx: &mut Effects) {
-        // These stand in the inbox, and the last is for whoever is here.
+        // The first four are in the inbox; a transient is only for devices that are connected.
         let is_left_out = matches!(
             delivery,
             ChatDelivery::Message { .. }
@@ -296,7 +300,7 @@ impl Chat {
         let Some(&key) = self.sessions.resumables.left.get(&to).filter(|_| !is_left_out) else {
             return;
         };
-        // Of what was said in a chatroom nothing waits: it is told how much that was.
+        // Messages of a chatroom are not kept: the session learns how many it missed.
         let missed = match &delivery {
             ChatDelivery::ChatroomSaid(it) => Some((it.timeline, 1, false)),
             ChatDelivery::ChatroomMissed(it) => Some((it.timeline, it.missed, true)),
@@ -307,7 +311,7 @@ impl Chat {
         }
         match self.sessions.resumables.is_away(key) {
             true => self.waits(key, delivery, fx),
-            // It went on elsewhere while this was under way.
+            // The session moved to another connection while the delivery was on its way.
             false => {
                 let conn = self.sessions.slab.at(key).map(|session| session.conn);
                 fx.deliveries.extend(conn.map(|conn| (conn, delivery)));
@@ -315,8 +319,8 @@ impl Chat {
         }
     }
 
-    /// Keeps what a session that is away would have been told; of presence, and of deliveries, what
-    /// is newest.
+    /// Keeps a delivery for a detached session; of presence, and of delivery notices, only the
+    /// newest.
     fn waits(&mut self, key: Key, delivery: ChatDelivery, fx: &mut Effects) {
         let limits = &self.settings.limits.chat;
         let (bytes_max, count_max) = (limits.resume_bytes_max, limits.resume_stanzas_max);
@@ -340,7 +344,7 @@ impl Chat {
         }
     }
 
-    /// Ends sessions that were away for too long; when to come back.
+    /// Ends sessions that were detached for too long; returns when to be called again.
     pub(crate) fn turn_detached(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         while let Some(&(until, key)) = self.sessions.resumables.ending.first() {
             if until > now.mono {
@@ -353,7 +357,7 @@ impl Chat {
     }
 }
 
-/// Whether one says no more when another one says the same of later.
+/// Whether a delivery is superseded by another one of the same kind and subject.
 fn is_older(one: &ChatDelivery, other: &ChatDelivery) -> bool {
     match (one, other) {
         (ChatDelivery::Presence(older), ChatDelivery::Presence(newer)) => is_of(older, newer),
@@ -367,12 +371,12 @@ fn is_older(one: &ChatDelivery, other: &ChatDelivery) -> bool {
     }
 }
 
-/// Whether both say how the same device is there.
+/// Whether both are presences of the same device.
 fn is_of(one: &Presence, other: &Presence) -> bool {
     one.from == other.from && one.device == other.device
 }
 
-/// What a delivery weighs that waits, bytes, roughly.
+/// Approximate memory of a kept delivery, bytes.
 pub(super) fn weight_of(delivery: &ChatDelivery) -> u64 {
     let more = match delivery {
         ChatDelivery::Presence(it) => it.weight(),

@@ -1,7 +1,7 @@
-//! A device comes that another service has let in: it has shown who it is there, by the same rules.
+//! Logins of devices that another service has authenticated, by the same rules.
 //!
-//! What it was granted may be older than an order that ended the account's sessions: that is looked
-//! at again, and from then on it is a session as any other.
+//! The grant may be older than an order that ended the account's sessions: it is checked again, and
+//! then the session is like any other.
 
 use crate::sessions::login::LetIn;
 use crate::{Chat, Effects};
@@ -12,7 +12,7 @@ use model::ports::access::Grant;
 use model::session::Denial;
 
 impl Chat {
-    /// A device wants to come in as whom another service knows it.
+    /// Handles a login with the grant of another service.
     pub(crate) fn enter_granted(
         &mut self,
         now: Now,

@@ -1,14 +1,14 @@
-//! Tokens by which devices come back without a password (XEP-0484).
+//! Tokens by which devices log in again without a password (XEP-0484).
 //!
 //! ```text
 //! Token ──► the account's tokens are read ─► one more row ─► stored ─► given
 //! Token, without a secret ──► the device's row is deleted ──► revoked
 //! Redeem ─► the device's row is read ─► MAC, time, epoch are right ─► let in, as by a password
 //! ```
-//! A device has a row at its account's home, with the token it was given last and the one before:
-//! that is good until the newer one was used, for the answer that brought it may have been lost. A
-//! row says in which epoch of the account it was written, so whatever ends the account's sessions
-//! ends its tokens. Invariant: a token is given when it is on stable storage.
+//! A device has a row at its account's home, with its last token and the one before: that stays
+//! valid until the newer one is used, since the answer with the newer one may have been lost. A row
+//! has the epoch of the account at which it was written, so an event that ends the account's
+//! sessions also ends its tokens. Invariant: a token is sent when it is on stable storage.
 //!
 //! ```text
 //! version u8 | uid u64 | epoch u64 | of one or two tokens, the older first:
@@ -37,7 +37,7 @@ use sha2::Sha256;
 
 const VERSION: u8 = 1;
 
-/// Tokens of one device: the newest, and the one before until that was used.
+/// Tokens of one device: the newest, and the one before it until the newest is used.
 const KEPT_MAX: usize = 2;
 
 /// Tokens of a device.
@@ -85,12 +85,12 @@ impl Tokens {
         bytes.ends(Tokens { account, tokens }).filter(|it| !it.tokens.is_empty())
     }
 
-    /// When the device was given a token last.
+    /// Time at which the device's last token was issued, Unix seconds.
     fn given_s(&self) -> u32 {
         self.tokens.last().map_or(0, |it| it.given_s)
     }
 
-    /// Which of them is shown by this.
+    /// Index of the token that the client has shown.
     fn shown(&self, now_s: u32, redeeming: &Redeeming) -> Option<usize> {
         self.tokens.iter().position(|token| {
             let is_good = token.until_s > now_s && token.binding == redeeming.binding;
@@ -100,8 +100,8 @@ impl Tokens {
     }
 }
 
-/// What shows that one has a token (draft-schmaus-kitten-sasl-ht): compared in constant time. It
-/// is made of the token as a client has it: hexadecimal.
+/// The MAC that proves possession of a token (draft-schmaus-kitten-sasl-ht); it is compared in
+/// constant time. Its key is the token as the client has it: hexadecimal.
 fn mac(secret: &FastSecret, label: &[u8], bound: &[u8]) -> Hmac<Sha256> {
     let key = Hmac::<Sha256>::new_from_slice(hex::encode(&secret.0).as_bytes());
     let mut mac = key.expect("HMAC takes keys of every length");
@@ -110,7 +110,7 @@ fn mac(secret: &FastSecret, label: &[u8], bound: &[u8]) -> Hmac<Sha256> {
     mac
 }
 
-/// A device comes in by a token.
+/// Logs a device in by a token.
 async fn redeem(mut flow: Flow, conn: ConnRef, redeeming: Redeeming) {
     let (chat, _, _) = flow.state();
     let (table, login) = (Table::ChatTokens, &redeeming.login);
@@ -127,7 +127,7 @@ async fn redeem(mut flow: Flow, conn: ConnRef, redeeming: Redeeming) {
     }
 }
 
-/// A device is given a token, or its tokens are revoked.
+/// Issues a token to a device, or revokes its tokens.
 async fn token(mut flow: Flow, wait: Requester, wish: FastWish) {
     let outcome = token_of(&mut flow, wait, wish).await.unwrap_or(FastOutcome::Denied);
     let (chat, _, fx) = flow.state();
@@ -154,7 +154,7 @@ async fn token_of(flow: &mut Flow, wait: Requester, wish: FastWish) -> Option<Fa
     let read = Read::Rows { table, prefix, after: None, count: ROWS_MAX };
     let Ok(Done::Rows(rows)) = flow.log(Call::Read(read)).await else { return None };
     let (chat, now, fx) = flow.state();
-    // It may have gone meanwhile, or be somebody else in the book.
+    // The session may have ended meanwhile, or belong to another account of the book.
     chat.asker(wait.conn, wait.session)?;
     let account = chat.account_of_token(session)?;
     let given_s = now.unix_s();
@@ -171,13 +171,14 @@ impl Chat {
         home.key(&[address.as_str().as_bytes(), &[0], agent])
     }
 
-    /// The key of a device's row: of its own id, whatever that is, it has eight bytes.
+    /// The key of a device's row: a hash of 8 bytes stands for the client's id, whatever its
+    /// length.
     fn token_key(&self, address: &AccountAddress, agent: &str) -> Box<[u8]> {
         let agent = self.settings.home.of(&[b"fast", agent.as_bytes()]);
         self.tokens_key(address, &agent.to_be_bytes())
     }
 
-    /// A device wants to come in by a token.
+    /// Begins a login by a token.
     pub(crate) fn redeem(
         &mut self,
         now: Now,
@@ -189,7 +190,7 @@ impl Chat {
             return;
         }
         if !self.settings.access.takes_passwords(redeeming.login.door) {
-            // A token stands for a password: where no password is taken, neither is one.
+            // A token stands for a password, so it is refused where passwords are.
             fx.counters.count(ChatCounter::TokensRefused);
             return self.turn_away(&redeeming.login, conn, Denial::BadMethod, fx);
         }
@@ -199,7 +200,7 @@ impl Chat {
         self.begin(|flow| redeem(flow, conn, redeeming));
     }
 
-    /// The tokens of a device were read: it is let in if it has shown one.
+    /// Checks the token that a device has shown against its row, and grants the login.
     fn let_in_by_token(
         &mut self,
         now: Now,
@@ -229,7 +230,7 @@ impl Chat {
         if redeeming.invalidates {
             self.log.write(Write::Delete { table, key }, fx);
         } else if at > 0 {
-            // The newer one has arrived: the other is good for nothing any more.
+            // The newer token has arrived: the older one is not valid any more.
             tokens.tokens.drain(..at);
             self.log.write(Write::Put { table, key, value: tokens.encode() }, fx);
         }
@@ -244,7 +245,7 @@ impl Chat {
         }
     }
 
-    /// A device wants a token, or its tokens revoked.
+    /// Handles a device's request for a token, or to revoke its tokens.
     pub(crate) fn wants_token(&mut self, from: ConnRef, wish: FastWish, fx: &mut Effects) {
         let wait = Requester { conn: from, session: wish.session, number: wish.number };
         if self.asker(from, wish.session).is_some() && !self.begin(|flow| token(flow, wait, wish)) {
@@ -252,14 +253,15 @@ impl Chat {
         }
     }
 
-    /// As whom the book has somebody who came by a password, and whose rights have no end of their
-    /// own: others' proofs are asked for each time.
+    /// The book's account of a session that logged in by a password and has unlimited rights: other
+    /// proofs have to be given each time.
     fn account_of_token(&self, session: SessionRef) -> Option<GrantedAccount> {
         let session = self.sessions.slab.at(session.key())?;
         session.account.filter(|_| session.until_s == 0 && session.by_password)
     }
 
-    /// One more token among those of an account: the row that has it. Rows of too many are deleted.
+    /// Adds a token to those of an account; returns the write of its row. Rows beyond the limit of
+    /// devices are deleted.
     fn one_more_token(
         &mut self,
         (key, account): (Box<[u8]>, GrantedAccount),
@@ -273,7 +275,7 @@ impl Chat {
             let tokens = Tokens::decode(&value);
             match tokens {
                 Some(tokens) if of == key => own.tokens = tokens.tokens_of(account),
-                // What cannot be read, or is of another epoch, goes first.
+                // Rows that cannot be read, or are of another epoch, are deleted first.
                 tokens => {
                     let tokens = tokens.filter(|it| it.account == account);
                     others.push((tokens.map_or(0, |it| it.given_s()), of));
@@ -293,7 +295,7 @@ impl Chat {
         Write::Put { table, key, value: own.encode() }
     }
 
-    /// The answer to a request for a token: what it says is stored by now.
+    /// Answers a request for a token, whose outcome is stored by now.
     fn answer_token(&mut self, wait: Requester, outcome: FastOutcome, fx: &mut Effects) {
         if matches!(outcome, FastOutcome::Given { .. }) {
             fx.counters.count(ChatCounter::TokensGiven);
@@ -305,7 +307,7 @@ impl Chat {
 }
 
 impl Tokens {
-    /// Those that were given in this epoch.
+    /// The tokens, if they were issued in this epoch of the account.
     fn tokens_of(self, account: GrantedAccount) -> Vec<Token> {
         if self.account == account { self.tokens } else { Vec::new() }
     }

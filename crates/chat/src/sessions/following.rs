@@ -1,4 +1,4 @@
-//! What each device has of its account's inbox, and what it is sent of it.
+//! Each device's position in its account's inbox, and the entries that are sent to it.
 //!
 //! ```text
 //!            all up to `known` was sent        told of more
@@ -6,9 +6,9 @@
 //!                               ▲  too much unacknowledged           │
 //!                               └────── a page that reaches the end ─┘
 //! ```
-//! A device in step is sent each message as it comes, a few before it acknowledges; one that is
-//! behind is told so once, and pulls. So nothing waits in memory for whoever does not read.
-//! Invariant: a session in step knows all of its inbox up to the head.
+//! A device in step is sent each entry as it comes, up to a limit without acknowledgement; one that
+//! is behind is notified once, and pulls. So no entries wait in memory for a slow consumer.
+//! Invariant: a session in step has been sent its whole inbox up to the head.
 
 use crate::sessions::{Online, Session, Sessions, Step};
 use crate::word::Cargo;
@@ -24,16 +24,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a device's place is kept in memory before it is stored.
+/// Delay before a device's position is stored.
 const STORE_AFTER: Duration = Duration::from_secs(1);
 
-/// Messages of a device that have no place in its inbox yet and are known to be its own. Those
-/// before them are sent to it as others' are.
+/// Messages of a device that are not yet in its inbox and are known to be its own. Earlier ones are
+/// sent to the device like messages of others.
 const OWN_MAX: usize = 256;
 
 impl Sessions {
-    /// A device says something over its connection: it need not be sent it. One that binds is sent
-    /// what it says to a group, in its order: a room reflects (XEP-0045 7.4).
+    /// Records that a device has sent a message over its connection, so that the message is not
+    /// sent back to it. An XMPP device does get its messages to groups back, in order: a room
+    /// reflects them (XEP-0045 7.4).
     pub(crate) fn says(
         &mut self,
         whom: (ConnRef, SessionRef),
@@ -50,7 +51,7 @@ impl Sessions {
         }
     }
 
-    /// A device pulls, by this reading.
+    /// Records that a device pulls, and by which read.
     pub(crate) fn pulls(&mut self, whom: (ConnRef, SessionRef), reading: u64) {
         if let Some((_, session)) = self.session_of(whom) {
             session.last_pull = reading as u32;
@@ -59,13 +60,14 @@ impl Sessions {
 }
 
 impl Session {
-    /// Whether this was said over this connection, and has its place now.
+    /// Whether this message was sent over this connection; it is then forgotten, since it has been
+    /// placed.
     fn said_here(&mut self, message: &ChatMessage) -> bool {
         let is_here = *self.device == *message.device;
         is_here && self.own.take_first(|id| *id == message.client_id).is_some()
     }
 
-    /// The device has everything up to a place, which is stored in a while.
+    /// Records that the device has everything up to an offset, which is stored after `STORE_AFTER`.
     fn has_up_to(
         &mut self,
         now: Now,
@@ -82,7 +84,8 @@ impl Session {
 }
 
 impl Chat {
-    /// Something has its place in an inbox: devices in step are sent it, the others told.
+    /// Sends an entry that has been placed in an inbox to devices in step; the others will be
+    /// notified.
     pub(crate) fn deliver(
         &mut self,
         now: Now,
@@ -107,11 +110,11 @@ impl Chat {
         for &key in &*sessions {
             let Some(session) = slab.at_mut(key) else { continue };
             if session.step == Step::Behind || session.known >= seq {
-                continue; // it pulls, or a page had this already
+                continue; // the device pulls, or a page had this already
             }
             let has_all = session.acked >= session.known;
             let said_here = |message: &Arc<ChatMessage>| {
-                // What an account says to itself comes to all of its devices (RFC 6121 8.5.2.1.1).
+                // Messages of an account to itself go to all of its devices (RFC 6121 8.5.2.1.1).
                 session.said_here(message) && !(session.binds && message.to == message.from)
             };
             if is_kept_back || own.is_some_and(said_here) {
@@ -137,8 +140,8 @@ impl Chat {
         }
     }
 
-    /// A message was addressed to one device: that is sent it, though it wants none that are for
-    /// all, by its priority (RFC 6121 8.5.3.1). Such a device does not follow the inbox.
+    /// Sends a message that is addressed to one device to that device, even if its priority is
+    /// negative (RFC 6121 8.5.3.1). Such a device does not follow the inbox.
     fn deliver_addressed(
         &self,
         (inbox, seq): (TimelineId, Seq),
@@ -149,7 +152,7 @@ impl Chat {
         let Some(online) = self.sessions.online.get(&inbox) else { return };
         for &key in &*online.sessions {
             let Some(session) = self.sessions.slab.at(key).filter(|it| it.binds) else { continue };
-            // One that had to be escaped is compared where that is known.
+            // A name with escapes is compared by the device's protocol machine.
             let is_named = *session.device == *resource || resource.contains('&');
             let is_there = is_named && self.people.is_present(inbox, key, i8::MIN);
             if is_there && !self.people.is_present(inbox, key, 0) {
@@ -159,9 +162,9 @@ impl Chat {
         }
     }
 
-    /// A device is being sent its inbox up to a place, by a page that goes on from where it says
-    /// it is: that place, and the last one there is. Who is beyond that is told so, unless it has
-    /// asked for another page since. `None`: it has gone.
+    /// Records that a device is sent a page of its inbox up to an offset. Returns that offset, and
+    /// the head of the inbox. A device that is already beyond the offset keeps its position, unless
+    /// this is its last pull. `None`: the session has ended.
     pub(crate) fn paged(
         &mut self,
         whom: (ConnRef, SessionRef),
@@ -169,12 +172,13 @@ impl Chat {
         (upto, is_empty): (Seq, bool),
     ) -> Option<(Seq, Seq)> {
         if self.is_errand(whom.0) {
-            return Some((upto, upto)); // it follows nothing
+            return Some((upto, upto)); // an errand follows no inbox
         }
         let key = self.sessions.bound(whom.0, whom.1)?;
         let session = self.sessions.slab.at_mut(key)?;
         let head = self.sessions.online.get(&session.inbox)?.head;
-        // A page may have what was placed a moment ago; an empty one has nothing beyond the end.
+        // A page may have entries that were just placed; an empty page cannot reach beyond the
+        // head.
         let upto = if is_empty { upto.min(head) } else { upto };
         if reading as u32 == session.last_pull || upto > session.known {
             session.known = upto;
@@ -184,7 +188,8 @@ impl Chat {
         Some((upto, head.max(upto)))
     }
 
-    /// A device has everything up to a place: what it was sent, and what it has from before.
+    /// Records a device's acknowledgement up to an offset: of entries that it was sent, or has from
+    /// before.
     pub(crate) fn acknowledge(&mut self, now: Now, from: ConnRef, session: SessionRef, upto: Seq) {
         let Some(key) = self.sessions.bound(from, session) else { return };
         let Sessions { slab, online, untold, unstored, .. } = &mut self.sessions;
@@ -195,7 +200,7 @@ impl Chat {
             session.known = upto;
             match upto >= online.head {
                 true => session.step = Step::InStep,
-                false => untold.push(key), // of what came since it was told
+                false => untold.push(key), // of entries since its last position
             }
             self.follows.comes_further(session.inbox);
         }
@@ -205,7 +210,7 @@ impl Chat {
         }
     }
 
-    /// Stores how far a device has come.
+    /// Stores a device's position.
     pub(crate) fn store_place(&mut self, key: Key, fx: &mut Effects) {
         let Some(session) = self.sessions.slab.at_mut(key) else { return };
         if session.acked > session.stored {
@@ -216,7 +221,7 @@ impl Chat {
         }
     }
 
-    /// Tells those that are behind, and stores places; when to come back.
+    /// Notifies devices that are behind, and stores positions; returns when to be called again.
     pub(crate) fn turn_following(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         for key in std::mem::take(&mut self.sessions.untold) {
             let Some(session) = self.sessions.slab.at(key) else { continue };

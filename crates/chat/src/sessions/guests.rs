@@ -1,13 +1,13 @@
-//! Guests: accounts that nobody has, under names that were made up, for as long as their session
-//! is there (SASL ANONYMOUS, RFC 4505).
+//! Guests: temporary accounts under generated names, which exist as long as their session (SASL
+//! ANONYMOUS, RFC 4505).
 //!
 //! ```text
 //! login ─► account's row ─► row of its erasure ─► let in ─► session ends ─► erased
 //!                             └─ after a start: erased ─────────────────────┘
 //! ```
-//! That a guest is to be erased is stored before it is let in, so a kill leaves nothing that it
-//! said. Invariant: with those that are being erased there are never more than may be, and each has
-//! a session, or is on its way to one.
+//! The erasure of a guest is stored before its login, so a crash leaves nothing that it sent.
+//! Invariant: guests and running erasures together never exceed the limit, and each guest has a
+//! session, or is logging in.
 
 use crate::Chat;
 use crate::accounts::fault_of;
@@ -24,16 +24,16 @@ use std::collections::HashMap;
 /// Guests of this shard, by their inboxes.
 pub(crate) type Guests = HashMap<TimelineId, AccountAddress>;
 
-/// Whether somebody comes as a guest.
+/// Whether the login is a guest's.
 pub(crate) fn is_guest(login: &Login) -> bool {
     is_by(login, ANONYMOUS)
 }
 
-/// The account of a guest is there: that it is to be erased is stored, before it is let in.
+/// Stores the erasure of a guest's account, before its login.
 pub(super) async fn mark(flow: &mut Flow, let_in: &LetIn, inbox: TimelineId) -> Result<(), Denial> {
     let (chat, _, _) = flow.state();
     let address = let_in.login.account.clone();
-    // Others may have come since this one was asked for its name.
+    // Other guests may have come since the login began.
     let refused = match chat.log.may_ask() {
         true => chat.refuses_guest(&let_in.login),
         false => Some(Denial::Busy),
@@ -58,16 +58,16 @@ pub(super) async fn mark(flow: &mut Flow, let_in: &LetIn, inbox: TimelineId) -> 
 }
 
 impl Chat {
-    /// Why one more guest is not let in, if it is not.
+    /// The reason why one more guest is refused, if it is.
     pub(crate) fn refuses_guest(&self, login: &Login) -> Option<Denial> {
         let shards = u32::from(self.settings.shards.max(1));
         let most = self.settings.limits.chat.guests_max.div_ceil(shards) as usize;
-        // One that is being erased takes room until nothing is left of it.
+        // A guest that is being erased occupies a place until nothing of it is left.
         let there = self.guests.len() + self.erasures.len();
         (is_guest(login) && there >= most).then_some(Denial::Full)
     }
 
-    /// Nobody is there of an account any more: if it was a guest's, it is erased.
+    /// Erases an account without sessions, if it was a guest's.
     pub(crate) fn leaves_guest(&mut self, inbox: TimelineId) {
         if let Some(address) = self.guests.remove(&inbox) {
             self.erasures.opens(inbox, address);

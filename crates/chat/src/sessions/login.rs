@@ -1,11 +1,11 @@
-//! A device comes: it is asked who it is, its account is found, its place in the inbox is read, and
-//! it is let in.
+//! Login of a device: authentication, then the account, then the position in the inbox.
 //!
 //! ```text
 //! Login ─► access (at once, later, in steps) ─► account's row ─► inbox's standing ─► LoggedIn
 //! ```
-//! The cheapest question first; nothing is kept for whoever is refused. A connection that goes
-//! meanwhile is forgotten, and what comes for it finds nobody. Invariant: one login a connection.
+//! The cheapest check comes first; no state is kept for a refused login. A connection that ends
+//! meanwhile is forgotten, and late answers for it are ignored. Invariant: a connection has one
+//! login at most.
 
 use crate::accounts::{FOUND_BYTES, Owner, fault_of};
 use crate::service::flow::Flow;
@@ -25,15 +25,16 @@ use model::session::Denial;
 use model::timeline::{ReaderId, TimelineId};
 use std::collections::BTreeMap;
 
-/// Logins that may be under way, a shard. One more is refused as busy.
+/// Logins of a shard that may be open. A further one is refused as busy.
 const UNDER_WAY_MAX: usize = 65_536;
 
-/// Steps of one exchange.
+/// Largest number of steps of an authentication exchange.
 const STEPS_MAX: u8 = 8;
 
-/// Devices on their way in.
+/// Logins that are under way.
 pub(crate) struct Logins {
-    /// By connection: the number of its question, if one is out or the client's answer is due.
+    /// By connection: the number of the question to access control, if one is open, or if the
+    /// client's next step is due.
     under_way: BTreeMap<ConnRef, Option<u64>>,
     asking: BTreeMap<u64, Asking>,
     last: u64,
@@ -41,7 +42,7 @@ pub(crate) struct Logins {
     closed: bool,
 }
 
-/// A question that is out, or waits for the client's next step.
+/// A question to access control, or an exchange that waits for the client's next step.
 struct Asking {
     conn: ConnRef,
     login: Box<Login>,
@@ -49,20 +50,20 @@ struct Asking {
     steps: u8,
 }
 
-/// A device that has shown who it is.
+/// An authenticated login.
 pub(crate) struct LetIn {
     pub conn: ConnRef,
     pub login: Box<Login>,
     pub grant: Grant,
     pub owner: Owner,
-    /// Of the rules by which it was let in.
+    /// Version of the rules by which the login was granted.
     pub version: u64,
-    /// The last word of an exchange.
+    /// The last data of an authentication exchange.
     pub data: Option<Box<[u8]>>,
 }
 
 impl Logins {
-    /// None; so many a second may come in.
+    /// No logins; at most this many per second are admitted.
     pub(crate) fn new(logins_per_s: u32) -> Logins {
         Logins {
             under_way: BTreeMap::new(),
@@ -73,17 +74,17 @@ impl Logins {
         }
     }
 
-    /// From now on nobody comes in, or somebody may again.
+    /// Stops admitting logins, or admits them again.
     pub(crate) fn set_closed(&mut self, closed: bool) {
         self.closed = closed;
     }
 
-    /// From now on so many a second may log in.
+    /// Sets how many logins per second are admitted.
     pub(crate) fn set_rate(&mut self, logins_per_s: u32) {
         self.pace.set_rate(logins_per_s);
     }
 
-    /// A login of this connection is not under way any more. False: it was not.
+    /// Ends a connection's login. False: it had none.
     fn ends(&mut self, conn: ConnRef) -> bool {
         let Some(asking) = self.under_way.remove(&conn) else { return false };
         if let Some(number) = asking {
@@ -105,14 +106,15 @@ impl Logins {
         Some(asking)
     }
 
-    /// The exchange of a connection whose next step is due.
+    /// Takes the exchange of a connection whose next step is due.
     fn take_of(&mut self, conn: ConnRef) -> Option<Asking> {
         let number = (*self.under_way.get(&conn)?)?;
         self.take(number)
     }
 }
 
-/// A device that has shown who it is comes in, unless it has gone, or is told why not.
+/// Completes an authenticated login, or answers with the reason why not, unless the connection has
+/// ended.
 pub(super) async fn enter(mut flow: Flow, let_in: LetIn) {
     if let Err(why) = enter_account(&mut flow, &let_in).await {
         let (chat, _, fx) = flow.state();
@@ -145,7 +147,7 @@ async fn enter_account(flow: &mut Flow, let_in: &LetIn) -> Result<(), Denial> {
     entered
 }
 
-/// The account of whoever has shown that it is its own.
+/// The account of an authenticated login, which is created if needed.
 async fn account_of(flow: &mut Flow, let_in: &LetIn) -> Result<AccountId, Denial> {
     let address = &let_in.login.account;
     loop {
@@ -155,7 +157,8 @@ async fn account_of(flow: &mut Flow, let_in: &LetIn) -> Result<AccountId, Denial
         }
         match row {
             Ok(row) if row.owner == let_in.owner => return Ok(row.id),
-            // It was being made for nobody, when somebody came who has a proof: it is found again.
+            // A login without a proof was creating the account at the same time: it is looked up
+            // again.
             Ok(row) if row.owner == Owner::Nobody && let_in.owner == Owner::Outside => {}
             Ok(_) => return Err(Denial::BadCredentials),
             Err(fault) => return Err(denial_of(fault)),
@@ -163,7 +166,7 @@ async fn account_of(flow: &mut Flow, let_in: &LetIn) -> Result<AccountId, Denial
     }
 }
 
-/// Why somebody is not let in whose account, or whose place in it, cannot be had now.
+/// The reason for refusing a login whose account, or position in the inbox, cannot be read now.
 pub(super) fn denial_of(fault: ChatFault) -> Denial {
     match fault {
         ChatFault::StoreFull => Denial::StoreFull,
@@ -173,7 +176,7 @@ pub(super) fn denial_of(fault: ChatFault) -> Denial {
 }
 
 impl Chat {
-    /// A device wants to come in.
+    /// Begins a device's login.
     pub(crate) fn login(&mut self, now: Now, from: ConnRef, login: Box<Login>, fx: &mut Effects) {
         if !self.may_try(now, from, &login, fx) {
             return;
@@ -183,7 +186,8 @@ impl Chat {
         self.ask(now, asking, question, fx);
     }
 
-    /// Whether somebody may show who it is; then its login is under way. Else it is told why not.
+    /// Whether a login may be attempted; it is then under way. Otherwise it is refused with the
+    /// reason.
     pub(crate) fn may_try(
         &mut self,
         now: Now,
@@ -228,11 +232,11 @@ impl Chat {
         true
     }
 
-    /// The next step of an exchange.
+    /// Continues an exchange with the client's next step.
     pub(crate) fn proceed(&mut self, now: Now, from: ConnRef, data: Box<[u8]>, fx: &mut Effects) {
         let Some(mut asking) = self.logins.take_of(from) else { return };
         asking.steps += 1;
-        // A question that is out has no dialogue yet, or none that this is an answer to.
+        // An open question has no dialogue yet, so a client's step is out of turn.
         let (Some(dialogue), true) = (asking.dialogue.take(), asking.steps <= STEPS_MAX) else {
             return self.turn_away(&asking.login, from, Denial::BadCredentials, fx);
         };
@@ -253,7 +257,7 @@ impl Chat {
         }
     }
 
-    /// The answer to a question that was handed out.
+    /// Handles access control's answer to a question.
     pub(crate) fn admitted(&mut self, number: u64, answer: Admission, fx: &mut Effects) {
         if let Some(asking) = self.logins.take(number) {
             self.answered(asking, answer, fx);
@@ -282,8 +286,8 @@ impl Chat {
         }
     }
 
-    /// Whose the account of somebody is who was let in; `None`: not theirs. The name is that of the
-    /// proof; who brings none may have one that nobody else has.
+    /// The owner of the login's account; `None`: the grant is not for this account. The account's
+    /// name must be the proof's; a login without a proof may have a name that no user has.
     pub(crate) fn owner_of_login(&self, login: &Login, grant: &Grant) -> Option<Owner> {
         let name = self.settings.user_of(&login.account);
         let granted = grant.account.map(|account| account.uid);
@@ -291,8 +295,8 @@ impl Chat {
         match (grant.user.as_deref(), owner) {
             (None, NameOwner::Unknown) => Some(Owner::Nobody),
             (Some(user), _) if *user != *name => None,
-            // A certificate outlives the account that it names: where it is all that a client
-            // chose to show (EXTERNAL), it makes none.
+            // A certificate outlives the account that it names: where it is the only proof
+            // (EXTERNAL), it creates no account.
             (Some(_), NameOwner::Unknown) if is_by(login, EXTERNAL) => None,
             (Some(_), NameOwner::Account(uid)) => {
                 granted.is_none_or(|granted| granted == uid).then_some(Owner::Booked(uid))
@@ -302,7 +306,7 @@ impl Chat {
         }
     }
 
-    /// Whoever has shown who it is comes in.
+    /// Begins to complete an authenticated login.
     pub(super) fn begin_to_enter(&mut self, let_in: LetIn, fx: &mut Effects) {
         if self.flows.is_full() {
             return self.turn_away(&let_in.login, let_in.conn, Denial::Busy, fx);
@@ -310,7 +314,8 @@ impl Chat {
         self.begin(|flow| enter(flow, let_in));
     }
 
-    /// Where the inbox and the device stand is known: the device is in, if it is still there.
+    /// Creates the session, if the connection still exists, now that the position in the inbox is
+    /// known.
     fn enter_at(
         &mut self,
         now: Now,
@@ -353,12 +358,13 @@ impl Chat {
             data: data.clone(),
         };
         fx.deliveries.push((*conn, ChatDelivery::LoggedIn(Box::new(logged_in))));
-        // The rules may have changed since it was let in, and the walk that follows be past it.
+        // The rules may have changed since the grant, and the walk over sessions may have passed
+        // this one.
         self.renew_one(now, session.key(), self.settings.access.version(), fx);
         Ok(())
     }
 
-    /// As whom a device goes through the inbox.
+    /// The reader of the inbox that a device uses.
     fn reader_of(&self, login: &Login) -> ReaderId {
         match login.binds {
             true => self.settings.shared_reader(),
@@ -366,7 +372,7 @@ impl Chat {
         }
     }
 
-    /// Whoever is on the way in is not let in; nobody, if the connection has gone.
+    /// Refuses a login that is under way, unless its connection has ended.
     pub(crate) fn turn_away(
         &mut self,
         login: &Login,
@@ -385,13 +391,13 @@ impl Chat {
         refuse(conn, login, (why, retry_ms), fx);
     }
 
-    /// A connection went before it had its session.
+    /// Forgets the login of a connection that ended before it had a session.
     pub(crate) fn gone(&mut self, from: ConnRef) {
         self.logins.ends(from);
     }
 
-    /// What access is asked: who brings no proof is nobody there, and may have a name that no user
-    /// has ([`Chat::owner_of_login`]).
+    /// The question to access control: a login without a proof has no user there, and may have a
+    /// name that no user has ([`Chat::owner_of_login`]).
     fn question_of(&self, login: &Login) -> Question {
         let proves =
             login.password.is_some() || login.method.is_some() || login.certificate.is_some();
@@ -412,7 +418,7 @@ impl Chat {
     }
 }
 
-/// Whether somebody comes by this method.
+/// Whether the login uses this method.
 pub(crate) fn is_by(login: &Login, method: &str) -> bool {
     login.method.as_ref().is_some_and(|(of, _)| **of == *method)
 }

@@ -1,4 +1,4 @@
-//! Sessions: devices that are here, of which accounts; how they come and go.
+//! Sessions: connected devices of accounts, from login to end.
 //!
 //! Invariant: each session is of one account, and an account that has one is online.
 
@@ -32,87 +32,90 @@ use model::session::Denial;
 use model::timeline::{ReaderId, Seq, TimelineId};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// Devices that are here, and accounts that have one.
+/// Sessions, and the accounts that have any.
 pub(crate) struct Sessions {
     pub(crate) slab: Slab<Session>,
     pub(crate) online: HashMap<TimelineId, Box<Online>>,
-    /// Sessions that are behind and have not been told.
+    /// Sessions that are behind and have not been notified.
     pub(crate) untold: Vec<Key>,
-    /// When the rights of those end that have them for a time, Unix seconds.
+    /// Sessions with limited rights, and when these end, Unix seconds.
     pub(crate) ending: BTreeSet<(u32, Key)>,
-    /// Sessions whose place is to be stored, and when.
+    /// Sessions with a position to be stored, and when.
     pub(crate) unstored: VecDeque<(Instant, Key)>,
-    /// The rules that all of them were looked at by.
+    /// The version of the rules by which all sessions have been checked.
     pub(crate) version: u64,
-    /// Where the walk over all of them stands that follows a change of the rules.
+    /// The walk over all sessions that follows a change of the rules: the version, and the next
+    /// slot.
     pub(crate) renewing: Option<(u64, u32)>,
-    /// Those that may outlive their connection.
+    /// Sessions that may outlive their connection.
     pub(crate) resumables: Resumables,
 }
 
-/// A device that is here.
+/// A connected device.
 pub(crate) struct Session {
     pub(crate) conn: ConnRef,
     pub(crate) inbox: TimelineId,
     pub(crate) reader: ReaderId,
     pub(crate) device: Box<str>,
-    /// All of the inbox up to here was sent, or is the device's own.
+    /// All entries of the inbox up to here were sent to the device, or are its own.
     pub(crate) known: Seq,
-    /// The device has said that it has all up to here.
+    /// The device has acknowledged all entries up to here.
     pub(crate) acked: Seq,
-    /// That is stored up to here.
+    /// The acknowledgement is stored up to here.
     pub(crate) stored: Seq,
     pub(crate) step: Step,
-    /// Pages that it has asked for and not got.
+    /// Pages that the device has requested and not received.
     pub(crate) readings: u8,
-    /// It goes on where any of its account's did that bind.
+    /// The device gets its name after the login, and shares its account's cursor with all such
+    /// devices.
     pub(crate) binds: bool,
-    /// The reading that it asked for last, of its inbox: the low bits of its number.
+    /// The last read of its inbox that the device requested: the low bits of the read's number.
     pub(crate) last_pull: u32,
-    /// When it logged in over this connection, Unix seconds.
+    /// Time of the login over this connection, Unix seconds.
     pub(crate) since_s: u32,
-    /// What it has said over this connection and has no place in its inbox yet.
+    /// Messages that the device has sent over this connection and that are not yet in its inbox.
     pub(crate) own: ThinQueue<ClientMessageId>,
     pub(crate) version: u64,
     pub(crate) owner: Owner,
     pub(crate) account: Option<GrantedAccount>,
     pub(crate) until_s: u32,
-    /// It came by a password, or by what stands for one.
+    /// The login was by a password, or by an equivalent.
     pub(crate) by_password: bool,
-    /// What it has told this minute that is kept nowhere.
+    /// Transients that the device has sent in this minute.
     pub(crate) told: ToldThisMinute,
-    /// A hash of where it came from when it logged in.
+    /// A hash of the source of the login.
     pub(crate) source: u32,
 }
 
 const _: () = assert!(size_of::<Session>() <= 152, "of each device that is here");
 
-/// Whether a device is sent what comes.
+/// Whether a device is sent entries as they come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     InStep,
-    /// Told so, or about to be.
+    /// The device has been notified, or is about to be.
     Behind,
 }
 
-/// An account with devices that are here, or on their way in.
+/// An account with devices that are connected or logging in.
 pub(crate) struct Online {
     pub(crate) address: AccountAddress,
-    /// The last place of its inbox that is known.
+    /// The highest known offset of its inbox.
     pub(crate) head: Seq,
-    /// How far any device has come that binds.
+    /// The highest offset acknowledged by a device with the shared cursor.
     pub(crate) shared: Seq,
-    /// In the order in which they came.
+    /// Sessions, in the order of their logins.
     pub(crate) sessions: Vec<Key>,
-    /// Devices whose standing is being read: what is placed meanwhile must not escape them.
+    /// Logins whose position is being read: entries that are placed meanwhile must be counted for
+    /// them.
     pub(crate) coming: u32,
-    /// What none of them has acknowledged, and how far they have come.
+    /// Messages that no device has acknowledged, and how far the devices have come.
     pub(crate) reach: Reach,
 }
 
 const _: () = assert!(size_of::<Online>() <= 80, "of each account that is here");
 
-/// A device that comes in.
+/// A device that has logged in.
 pub(crate) struct Arrival {
     pub conn: ConnRef,
     pub inbox: TimelineId,
@@ -130,7 +133,7 @@ pub(crate) struct Arrival {
     pub source: u32,
 }
 
-/// Who waits for an answer: connection, session and request.
+/// The receiver of an answer: connection, session and number of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Requester {
     pub conn: ConnRef,
@@ -139,7 +142,7 @@ pub(crate) struct Requester {
 }
 
 impl Requester {
-    /// Nobody: what is asked for is the service's own.
+    /// No receiver: the request is the service's own.
     pub(crate) const NOBODY: Requester = Requester {
         conn: ConnRef::from_bits(u64::MAX),
         session: SessionRef::from_bits(u64::MAX),
@@ -147,20 +150,20 @@ impl Requester {
     };
 }
 
-/// Who asks for something: an account's device, or an errand in its name.
+/// The origin of a request: an account's device, or an errand on its behalf.
 #[derive(Clone)]
 pub(crate) struct Asker {
     pub inbox: TimelineId,
     pub address: AccountAddress,
     pub device: Box<str>,
-    /// An operator asks in its name: what stands in the way of an account does not.
+    /// An operator makes the request on the account's behalf: limits of accounts do not apply.
     pub is_operator: bool,
-    /// A hash of where the device came from; none: it is no device that logged in here.
+    /// A hash of the device's source; none: the request is not by a device that logged in here.
     pub source: Option<u32>,
 }
 
 impl Sessions {
-    /// None; `version` is that of the rules in force.
+    /// No sessions; `version` is that of the rules in force.
     pub(crate) fn new(sessions_max: usize, version: u64) -> Sessions {
         Sessions {
             slab: Slab::new(sessions_max),
@@ -174,12 +177,12 @@ impl Sessions {
         }
     }
 
-    /// Whether nobody more may come in; whoever does takes the place of a session that is away.
+    /// Whether no further session is possible, not even in place of a detached one.
     pub(crate) fn is_full(&self) -> bool {
         self.has_no_room() && self.resumables.next_to_end().is_none()
     }
 
-    /// Room for so many from now on.
+    /// Changes the largest number of sessions.
     pub(crate) fn set_max(&mut self, sessions_max: usize) {
         self.slab.set_cap(sessions_max);
     }
@@ -192,14 +195,14 @@ impl Sessions {
         self.slab.len()
     }
 
-    /// Names of the devices of an account that are here.
+    /// Names of an account's connected devices.
     pub(crate) fn devices(&self, inbox: TimelineId) -> Vec<Box<str>> {
         let keys = self.online.get(&inbox).map_or(&[][..], |online| &online.sessions);
         let names = keys.iter().filter_map(|&key| Some(self.slab.at(key)?.device.clone()));
         names.filter(|name| !name.is_empty()).collect()
     }
 
-    /// A device of this account is on its way in: from now on it is known what its inbox gets.
+    /// Counts a login of this account: from now on entries of its inbox are tracked.
     pub(crate) fn expect(&mut self, inbox: TimelineId, address: &AccountAddress) {
         let online = || {
             Box::new(Online {
@@ -214,7 +217,7 @@ impl Sessions {
         self.online.entry(inbox).or_insert_with(online).coming += 1;
     }
 
-    /// It has come, or will not.
+    /// Ends the count of a login that has succeeded or failed.
     pub(crate) fn expect_no_more(&mut self, inbox: TimelineId) {
         if let Some(online) = self.online.get_mut(&inbox) {
             online.coming = online.coming.saturating_sub(1);
@@ -237,7 +240,7 @@ impl Sessions {
         Some((key, self.slab.at_mut(key)?))
     }
 
-    /// Whether a device may ask for another page; it has, then.
+    /// Whether a device may request another page; if so, the page is counted.
     pub(crate) fn begins_to_read(&mut self, whom: (ConnRef, SessionRef), most: u8) -> bool {
         let Some((_, session)) = self.session_of(whom) else { return false };
         let may = session.readings < most;
@@ -245,7 +248,7 @@ impl Sessions {
         may
     }
 
-    /// It has got one, or will not.
+    /// Counts a page as received or failed.
     pub(crate) fn ends_to_read(&mut self, session: SessionRef) {
         if let Some(session) = self.slab.at_mut(session.key()) {
             session.readings = session.readings.saturating_sub(1);
@@ -267,8 +270,8 @@ impl Sessions {
 }
 
 impl Chat {
-    /// A device that was expected has come in: its session, and the last place of its inbox.
-    /// `None`: there is no room.
+    /// Creates the session of a device that has logged in. Returns it, and the head of its inbox.
+    /// `None`: no room is left.
     pub(crate) fn arrive(
         &mut self,
         arrival: Arrival,
@@ -320,9 +323,9 @@ impl Chat {
         Some((SessionRef::new(self.settings.shard, key), head))
     }
 
-    /// The same device ends where it was before, unless it is nameless yet; and so does whoever had
-    /// the account's name until somebody came with a proof; with too many, the one that came first,
-    /// of those that are away if there are such.
+    /// Ends sessions in favour of a new one: the session of the same device, if it is named;
+    /// sessions of another owner of the account's name; and with too many, a detached one or else
+    /// the oldest.
     fn make_room(&mut self, inbox: TimelineId, (device, owner): (&str, Owner), fx: &mut Effects) {
         let Some(online) = self.sessions.online.get(&inbox) else { return };
         let most = usize::from(self.settings.limits.chat.devices_an_account_max);
@@ -341,14 +344,14 @@ impl Chat {
         }
     }
 
-    /// The server ends a session.
+    /// Ends a session on behalf of the server.
     pub(crate) fn end(&mut self, key: Key, (why, reason): (Denial, CloseReason), fx: &mut Effects) {
         let Some(conn) = self.sessions.slab.at(key).map(|session| session.conn) else { return };
         fx.deliveries.push((conn, ChatDelivery::End(Box::new(SessionEnd { why, reason }))));
         self.leave(key, fx);
     }
 
-    /// Ends all sessions of an account; how many there were.
+    /// Ends all sessions of an account; returns how many.
     pub(crate) fn end_all(&mut self, inbox: TimelineId, fx: &mut Effects) -> u32 {
         let keys = self.sessions.online.get(&inbox).map(|online| online.sessions.clone());
         let keys = keys.unwrap_or_default();
@@ -358,14 +361,14 @@ impl Chat {
         keys.len() as u32
     }
 
-    /// A connection ended while this session was bound to it.
+    /// Ends the session that was bound to a closed connection.
     pub(crate) fn closed(&mut self, from: ConnRef, session: SessionRef, fx: &mut Effects) {
         if let Some(key) = self.sessions.bound(from, session) {
             self.leave(key, fx);
         }
     }
 
-    /// Says whose connection a session is about to leave.
+    /// Reports the disconnection of a session.
     pub(crate) fn part(&self, key: Key, fx: &mut Effects) {
         let Some(session) = self.sessions.slab.at(key) else { return };
         let Some(online) = self.sessions.online.get(&session.inbox) else { return };
@@ -406,14 +409,14 @@ impl Chat {
         }
     }
 
-    /// The user whom a session has shown itself to be: whoever brought a proof brought that of the
-    /// account's name.
+    /// The user that a session has authenticated as: a login with a proof proved the account's
+    /// name.
     pub(crate) fn user_of_session(&self, session: &Session) -> Option<&str> {
         let online = self.sessions.online.get(&session.inbox)?;
         (session.owner != Owner::Nobody).then(|| self.settings.user_of(&online.address))
     }
 
-    /// Whose session this is, if it is this connection's.
+    /// The account and device of a session, if it is bound to this connection.
     pub(crate) fn asker(&self, from: ConnRef, session: SessionRef) -> Option<Asker> {
         if self.is_errand(from) {
             return self.asker_of_errand(session);
@@ -430,7 +433,7 @@ impl Chat {
         })
     }
 
-    /// Something is for a session that asked, if it is still there, over whatever connection.
+    /// Sends an answer to a session, if it still exists, over its present connection.
     pub(crate) fn answer_session(
         &mut self,
         (conn, session): (ConnRef, SessionRef),

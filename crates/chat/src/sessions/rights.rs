@@ -1,4 +1,4 @@
-//! Rights of the devices that are here: until when they have them, and whether they still do.
+//! Rights of sessions: their end, and checks after the rules have changed.
 
 use crate::sessions::Sessions;
 use crate::{Chat, Effects};
@@ -12,7 +12,8 @@ use model::session::Denial;
 use std::time::Duration;
 
 impl Chat {
-    /// Looks at rights after the rules have changed, and ends what is over; when to come back.
+    /// Ends sessions whose rights are over, by time or by changed rules; returns when to be called
+    /// again.
     pub(crate) fn turn_rights(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let renewals = self.renew(now, fx);
         while let Some(&(until_s, key)) = self.sessions.ending.first()
@@ -29,10 +30,10 @@ impl Chat {
         earliest([ends, renewals])
     }
 
-    /// Looks at a slice of the sessions after the rules have changed.
+    /// Checks a slice of the sessions after the rules have changed.
     fn renew(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let in_force = self.settings.access.version();
-        // A walk that was begun goes on to its end, however often the rules change meanwhile.
+        // A walk that has begun goes on to its end, however often the rules change meanwhile.
         let (version, from) = match self.sessions.renewing {
             Some(walk) => walk,
             None if self.sessions.version == in_force => return None,
@@ -56,10 +57,10 @@ impl Chat {
         (version != in_force).then_some(now.mono)
     }
 
-    /// Looks at a session's rights, unless that was done by these rules.
+    /// Checks a session's rights, unless it was checked by this version of the rules.
     pub(crate) fn renew_one(&mut self, now: Now, key: Key, version: u64, fx: &mut Effects) {
         if self.book_orders.has(key) {
-            return; // it is looked at when its order is answered
+            return; // the session is checked when its order is answered
         }
         let Some(session) = self.sessions.slab.at(key).filter(|it| it.version != version) else {
             return;
@@ -80,7 +81,7 @@ impl Chat {
         }
         let Some(mut grant) = access.renew(&who) else { return };
         if grant.until_s == 0 {
-            grant.until_s = session.until_s; // what came with the proof stays
+            grant.until_s = session.until_s; // a limit from the proof stays
         }
         if grant.until_s != 0 && grant.until_s <= now.unix_s() {
             return self.end(key, (Denial::Expired, CloseReason::AuthFailed), fx);

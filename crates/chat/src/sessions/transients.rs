@@ -1,4 +1,4 @@
-//! Transients: what is told to whoever is there now, and kept nowhere.
+//! Transients: messages for connected devices, which are not stored.
 //!
 //! ```text
 //! Transient ─► the receiver's account ─► neither has blocked the other ─┐
@@ -6,9 +6,9 @@
 //!                                  the inboxes' shards ◄────────────────┘ ─► devices that are
 //!                                      here, in a group of those who have not blocked its sender
 //! ```
-//! Whatever stands in the way of one drops it: that is counted, and told to the session if it gave
-//! the transient a number. A receiver without a device that is here drops nothing. Invariants: no
-//! transient reaches a log; of one session no more are taken in a minute than the limit says; a
+//! A transient that may not be delivered is dropped: that is counted, and reported to the session
+//! if the transient has a number. A receiver without a connected device is no such case.
+//! Invariants: no transient is written to a log; a session may send a limited number per minute; a
 //! numbered transient is answered once.
 
 use crate::groups::{self, GroupTask};
@@ -26,16 +26,16 @@ use model::pressure::Pressure;
 use model::timeline::TimelineId;
 use std::sync::Arc;
 
-/// How many transients a session has told in the minute under way.
+/// Number of transients that a session has sent in the present minute.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ToldThisMinute {
-    /// The lowest bits of its number.
+    /// The lowest bits of the minute's number.
     minute: u16,
     count: u16,
 }
 
 impl ToldThisMinute {
-    /// Whether one more may be told; it is, then.
+    /// Whether one more transient may be sent; if so, it is counted.
     pub(crate) fn takes(&mut self, now: Now, most: u16) -> bool {
         let minute = (now.mono.nanos() / 60_000_000_000) as u16;
         if self.minute != minute {
@@ -55,14 +55,14 @@ impl ToldThisMinute {
 /// A transient for a group, on its way to the group's home.
 #[derive(Debug)]
 pub struct TransientSaid {
-    /// The inbox of whoever says it.
+    /// The inbox of the sender.
     pub(crate) by: TimelineId,
-    /// The flow that is answered; none: nobody waits.
+    /// The flow that is answered; none: no answer is wanted.
     pub(crate) to: Option<ReplyTo>,
     pub(crate) transient: Arc<Transient>,
 }
 
-/// A transient on its way to inboxes' shards: it is told to the devices, and not put into them.
+/// A transient on its way to the shards of accounts, for their devices.
 #[derive(Debug)]
 pub struct TransientTold {
     pub(crate) to: Box<[TimelineId]>,
@@ -76,7 +76,7 @@ impl TransientSaid {
     }
 }
 
-/// What devices of XMPP are told of now, on its way to their shards.
+/// A delivery for XMPP devices that is not stored, on its way to their shards.
 #[derive(Debug)]
 pub struct BoundTold {
     to: Box<[TimelineId]>,
@@ -97,7 +97,7 @@ impl TransientTold {
     }
 }
 
-/// A device tells another account, or a group, something that is kept nowhere.
+/// Sends a transient to another account, or to a group.
 async fn tell(mut flow: Flow, wait: Requester, inbox: TimelineId, transient: Arc<Transient>) {
     if transient.to.is_group() {
         let conversation = groups::conversation_of(flow.state().0.settings.home, &transient.to);
@@ -133,7 +133,7 @@ async fn tell_account(
 }
 
 impl Chat {
-    /// A device tells something that is kept nowhere.
+    /// Handles a device's transient.
     pub(crate) fn transient(
         &mut self,
         now: Now,
@@ -164,7 +164,7 @@ impl Chat {
         let Asker { inbox, address: from, device, .. } = asker;
         let transient = Arc::new(Transient { from, device, to: to.clone(), state, content });
         if number == 0 && to.is_group() {
-            // Nobody waits to hear of it.
+            // No answer is wanted.
             let said = Box::new(TransientSaid { by: inbox, to: None, transient });
             let owner = self.settings.shard_at(groups::conversation_of(self.settings.home, &to));
             return match owner == self.settings.shard {
@@ -177,7 +177,7 @@ impl Chat {
         }
     }
 
-    /// Why an account may not tell this.
+    /// The reason why an account may not send this transient.
     fn may_not_tell(&self, now: Now, asker: &Asker, new: &NewTransient) -> Option<ChatFault> {
         if self.mutes.until(now, &asker.address) > 0 {
             return Some(ChatFault::Silenced); // an operator's mute holds here too
@@ -189,13 +189,13 @@ impl Chat {
         is_wrong.then_some(ChatFault::Invalid).or(is_large).or(is_busy)
     }
 
-    /// A transient is dropped; whoever waits is told why.
+    /// Drops a transient, and answers a session that waits with the reason.
     fn drop_transient(&mut self, wait: Requester, why: ChatFault, fx: &mut Effects) {
         fx.counters.count(ChatCounter::TransientsDropped);
         self.answer_handed(wait, Err(why), fx);
     }
 
-    /// One more than a session may tell in a minute is dropped.
+    /// Drops a transient beyond the limit per minute.
     fn drop_beyond_rate(&mut self, now: Now, wait: Requester, fx: &mut Effects) {
         fx.counters.count(ChatCounter::TransientsDropped);
         if wait == Requester::NOBODY {
@@ -211,13 +211,14 @@ impl Chat {
         self.answer_session((conn, session), ChatDelivery::Rejected(Box::new(rejected)), fx);
     }
 
-    /// Something is told in a group that is at home here.
+    /// Handles a transient for a group whose home is this shard.
     pub(crate) fn transient_in_group(&mut self, now: Now, said: TransientSaid, fx: &mut Effects) {
         let conversation = groups::conversation_of(self.settings.home, &said.transient.to);
         self.for_group(now, conversation, GroupTask::Transient(said), fx);
     }
 
-    /// Its sender may speak there, or not; these are the members.
+    /// Sends a transient to the members of its group, or drops it if the sender may not speak
+    /// there.
     pub(crate) fn transient_to_members(
         &mut self,
         now: Now,
@@ -242,7 +243,7 @@ impl Chat {
         }
     }
 
-    /// The shards of these inboxes are told.
+    /// Sends a transient to the shards of these inboxes.
     fn tell_transient(
         &mut self,
         now: Now,
@@ -260,8 +261,8 @@ impl Chat {
         }
     }
 
-    /// Accounts that are here are told. Of two, the sender's home knows whether one has blocked the
-    /// other; of a group, each member's does.
+    /// Delivers a transient to accounts of this shard. Blocks between two accounts have been
+    /// checked by the sender's home; in a group each member's home checks its own.
     pub(crate) fn transient_told(&mut self, now: Now, told: &TransientTold, fx: &mut Effects) {
         let TransientTold { to, transient } = told;
         for &inbox in to {
@@ -276,7 +277,7 @@ impl Chat {
         }
     }
 
-    /// What somebody says in a group is told to a member, unless that has blocked it.
+    /// Delivers a transient of a group to a member, unless the member has blocked the sender.
     pub(crate) fn transient_heard(
         &mut self,
         inbox: TimelineId,
@@ -289,7 +290,7 @@ impl Chat {
         }
     }
 
-    /// Devices of an account that are here are told, but the one that says it.
+    /// Delivers a transient to an account's connected devices, except the one that sent it.
     fn transient_reaches(
         &mut self,
         inbox: TimelineId,
@@ -308,8 +309,8 @@ impl Chat {
         }
     }
 
-    /// Devices of XMPP of these are told something of now, at their shards; those of other
-    /// protocols have no word for it.
+    /// Sends a delivery to the XMPP devices of these accounts, at their shards; other protocols
+    /// have no such message.
     pub(crate) fn tell_bound(
         &self,
         to: impl IntoIterator<Item = TimelineId>,
@@ -326,7 +327,7 @@ impl Chat {
         }
     }
 
-    /// Those that are here are told.
+    /// Sends a delivery to the connected XMPP devices of accounts of this shard.
     pub(crate) fn bound_told(&self, told: &BoundTold, fx: &mut Effects) {
         let BoundTold { to, delivery } = told;
         for inbox in to {

@@ -1,11 +1,11 @@
-//! Leave to upload files: who may, how many and how much a day.
+//! Upload permissions: the files that an account may upload, with limits per day.
 //!
 //! ```text
 //! asked ─► is it one that is taken? ─► the account's row ─► enough today? ─► row ─► answered
 //! ```
-//! The storage is asked nothing: addresses are signed, and bytes never come here. What an account
-//! was given leave for counts, whether it uploads it or not. Invariant: leave is given when it is
-//! counted on stable storage, so that no crash gives an account its day anew.
+//! The storage is not asked: URLs are signed, and the bytes never pass through this server. A
+//! permission counts whether or not it is used. Invariant: a permission is given when it is counted
+//! on stable storage, so that no crash resets an account's day.
 
 use crate::accounts::fault_of;
 use crate::service::flow::Flow;
@@ -20,24 +20,24 @@ use model::ports::log::{Call, Done, Read, RowHome, Table, Write};
 use model::timeline::TimelineId;
 use std::collections::{HashMap, VecDeque};
 
-/// What may wait for one account's row. One more is answered as busy.
+/// Requests that may wait for one account's row. A further one is answered as busy.
 const LINE_MAX: usize = 16;
 /// Seconds of a day.
 const DAY_S: u64 = 86_400;
 
-/// What accounts of this shard ask for now. Each of them has a flow.
+/// Upload requests of accounts of this shard. Each account has a flow.
 #[derive(Default)]
 pub(crate) struct Uploads {
     asking: HashMap<TimelineId, VecDeque<Wanted>>,
 }
 
-/// Whoever wants to upload a file, and which.
+/// A request to upload a file.
 struct Wanted {
     wait: Requester,
     wish: UploadWish,
 }
 
-/// What an account was given leave for on a day.
+/// The permissions that an account was given on a day: files and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Use {
     day: u32,
@@ -51,7 +51,7 @@ impl Use {
         [&day[..], &files, &self.bytes.to_be_bytes()].concat().into()
     }
 
-    /// What cannot be read is the use of no day.
+    /// A row that cannot be read counts as unused.
     fn decode(row: &[u8]) -> Option<Use> {
         let (day, rest) = row.split_first_chunk()?;
         let (files, bytes) = rest.split_first_chunk()?;
@@ -59,19 +59,19 @@ impl Use {
         Some(Use { day, files, bytes: u64::from_be_bytes(bytes.try_into().ok()?) })
     }
 
-    /// The same on this day: a new one begins with nothing.
+    /// The use on this day: a new day begins with none.
     fn on(self, day: u32) -> Use {
         if self.day == day { self } else { Use { day, ..Use::default() } }
     }
 }
 
-/// Gives an account's devices leave, one after the other, while any asks.
+/// Answers an account's upload requests, one after the other, until none is left.
 async fn give_leave(mut flow: Flow, inbox: TimelineId) {
     let result = give_in_turn(&mut flow, inbox).await;
     let (chat, _, fx) = flow.state();
     let left = chat.uploads.asking.remove(&inbox).unwrap_or_default();
     if let Err(fault) = result {
-        // The log does not answer for the account: nobody of it is kept waiting.
+        // The log fails for the account: no request of it is kept waiting.
         left.into_iter().for_each(|wanted| chat.upload_fails(wanted.wait, fault, fx));
     }
 }
@@ -108,7 +108,7 @@ async fn give_in_turn(flow: &mut Flow, inbox: TimelineId) -> Result<(), ChatFaul
 }
 
 impl Chat {
-    /// A device asks for leave to upload a file.
+    /// Handles a device's request to upload a file.
     pub(crate) fn upload(
         &mut self,
         from: ConnRef,
@@ -134,7 +134,7 @@ impl Chat {
         self.uploads.asking.insert(inbox, [wanted].into());
     }
 
-    /// Reason why nobody may upload this.
+    /// The reason why no account may upload this file.
     fn is_refused(&self, wish: &UploadWish) -> Option<ChatFault> {
         let limits = &self.settings.limits.media;
         let is_taken = |pattern: &String| is_type_of(wish.media_type(), pattern);
@@ -170,7 +170,7 @@ impl Chat {
     }
 }
 
-/// The key of the row of what the account with this inbox was given leave for.
+/// The key of the row with an account's use of uploads.
 fn key_of(inbox: TimelineId) -> Box<[u8]> {
     RowHome::key_of(inbox, &[])
 }
