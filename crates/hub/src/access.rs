@@ -1,13 +1,14 @@
 //! Authentication of a Bind: proofs, tokens, challenges; and the pace at which Binds are admitted.
 //!
-//! What is compared is compared in constant time. Nothing is kept for a device: a session's token
-//! and a bearer token are MACs under the cluster's secret and are computed again when shown. A
-//! session's token is good for the product's secrets and proofs as they were, and no longer than
-//! what proved the device; that the device was kicked since is in its record. A start does not know
-//! the nonces of the last one: what may have been signed before it has to be signed again over a
-//! challenge. A challenge is a number nobody can foresee; that a proof covers the one which was
-//! sent is what the machine vouches for with `challenged`. State are the replay filter, the pace
-//! and the number drawn for jitter.
+//! Secrets are compared in constant time. No state is kept per device: session tokens and bearer
+//! tokens are MACs under the cluster's secret and are recomputed when a client presents one. A
+//! session token becomes invalid when the product's secrets or accepted proofs change, and expires
+//! no later than the proof that began the session; a kick since then is noted in the device's
+//! record. After a restart the nonces of the previous process are unknown: a proof that may have
+//! been signed before the restart must be made again over a challenge. A challenge is an
+//! unpredictable number; the protocol machine confirms with `challenged` that a proof covers the
+//! challenge it sent. The only state is the replay filter, the admission pace and the random
+//! numbers for jitter.
 
 pub(crate) mod replay;
 pub(crate) mod terms;
@@ -25,40 +26,41 @@ use model::request::{Bind, HeartbeatWish, Proof, Refusal};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
-/// How long after its proof a session may be gone on with by its token alone, seconds.
+/// Longest time after its proof that a session can be resumed with its token alone, seconds.
 const RESUME_S_MAX: u32 = 24 * 3_600;
 
 /// Verdict on a proof.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Proven {
-    /// Good.
+    /// The proof is valid.
     Yes,
-    /// To be brought again, over this nonce.
+    /// The client must prove itself again, over this nonce.
     Challenge([u8; 16]),
-    /// Not good.
+    /// The proof is refused.
     No(Refusal),
 }
 
-/// The tracker of secrets of one shard.
+/// Checks of proofs and tokens on one shard, with the admission pace.
 pub(crate) struct Access {
     cluster: Hmac<Sha256>,
     node: Hmac<Sha256>,
     hash_key: HashKey,
     replay: Replay,
     challenges: u64,
-    /// Unix millisecond of a start that others came before.
+    /// Unix millisecond at which this process started, if an earlier one ran before it; otherwise
+    /// zero.
     began_ms: u64,
     pace: AdmissionPace,
     rng: Prng,
     retry_jitter_ms: u32,
 }
 
-/// What a session's token stands for.
+/// Validity of a session token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resumable {
-    /// Until which Unix second it is good.
+    /// Unix second until which the token is valid.
     pub until: u32,
-    /// For a certificate, which whoever shows the token must show again.
+    /// The session began with a certificate, which a client that resumes it must present again.
     pub certified: bool,
 }
 
@@ -78,18 +80,18 @@ impl Access {
         }
     }
 
-    /// From now on other limits are in force.
+    /// Applies changed settings: the Binds per second and the retry jitter.
     pub fn configure(&mut self, settings: &Settings) {
         self.pace.set_rate(settings.binds_per_s);
         self.retry_jitter_ms = settings.limits.retry_jitter_ms;
     }
 
-    /// Lets a Bind in, or says after how many milliseconds to come back.
+    /// Admits a Bind, or returns the milliseconds after which the client should retry.
     pub fn admit(&mut self, now: Now) -> Result<(), u32> {
         self.pace.admit(now)
     }
 
-    /// A time to come back, with jitter, milliseconds.
+    /// Time after which a client should retry: `base_ms` plus jitter, milliseconds.
     pub fn retry_ms(&mut self, base_ms: u32) -> u32 {
         let jitter = self.rng.below(u64::from(self.retry_jitter_ms) + 1);
         base_ms.saturating_add(jitter as u32)
@@ -100,12 +102,12 @@ impl Access {
         terms::heartbeat_s(product, wish, &mut self.rng)
     }
 
-    /// Lets go of nonces that are old enough.
+    /// Drops nonces that are too old to matter.
     pub fn turn(&mut self, now: Now) {
         self.replay.turn(now);
     }
 
-    /// A start that others came before: what they had seen is not known.
+    /// Notes that an earlier process ran before this start: the nonces it had seen are unknown.
     pub fn begin(&mut self, now: Now) {
         self.began_ms = now.wall_ms;
     }
@@ -114,7 +116,7 @@ impl Access {
     pub fn prove(&mut self, now: Now, product: &Product, bind: &Bind) -> Proven {
         let proofs = &product.proofs;
         let good = match &bind.proof {
-            // What cannot be challenged is not taken where a challenge is demanded.
+            // A proof that cannot cover a challenge is refused where the product demands one.
             Proof::None | Proof::Classic { .. } if proofs.challenge => false,
             Proof::None => match proofs.anonymous {
                 AnonymousFrom::Nowhere => false,
@@ -132,9 +134,9 @@ impl Access {
         if good { Proven::Yes } else { Proven::No(Refusal::AuthFailed) }
     }
 
-    /// As what a Bind may go on with the device's current session by its token; `None`: it may
-    /// not. Where the token stands for a certificate, the certificate must be there again: else
-    /// the token would pass listeners that let in nobody without one.
+    /// The validity of the session token in a Bind, if the Bind may resume the device's current
+    /// session with it; `None` otherwise. If the session began with a certificate, the Bind must
+    /// present it again: else the token would pass listeners that require a certificate.
     pub fn resumes(
         &self,
         now: Now,
@@ -154,7 +156,7 @@ impl Access {
         shown.filter(|_| epoch != 0 && resume.epoch == epoch && until >= now.unix_s())
     }
 
-    /// The token with which a session is gone on with: until when, then a MAC.
+    /// The token that resumes a session: its expiry (Unix second, big endian), then a MAC.
     pub fn session_token(
         &self,
         product: &Product,
@@ -172,7 +174,7 @@ impl Access {
         token
     }
 
-    /// What the token of a session stands for that begins now with the proof of this Bind.
+    /// Validity of the token of a session that begins now with the proof of this Bind.
     pub fn resumable(now: Now, product: &Product, bind: &Bind) -> Resumable {
         let longest = now.unix_s().saturating_add(RESUME_S_MAX);
         let until = match &bind.proof {
@@ -185,7 +187,7 @@ impl Access {
         Resumable { until, certified: is_certified(product, bind) }
     }
 
-    /// What a product's devices prove themselves by: another one after every rotation.
+    /// A hash of the product's secrets and accepted proofs; it changes with every rotation.
     fn proofs(&self, product: &Product) -> [u8; 32] {
         let proofs = &product.proofs;
         let flags = [proofs.hmac, proofs.challenge, proofs.certificate, proofs.token];
@@ -230,7 +232,8 @@ impl Access {
         }
         match challenged {
             true => Proven::Yes,
-            // It may have come before the start. One whose clock is too far off is told so.
+            // The proof may have been seen by the previous process, so it is challenged. A device
+            // whose clock is too far off gets `ClockSkew` from `prove_fresh`.
             false if is_near(now, *device_ms) && *device_ms <= self.began_ms + SKEW_MS_MAX => {
                 Proven::Challenge(self.challenge(now))
             }
@@ -246,8 +249,8 @@ impl Access {
             bool::from(signature(&secret.bytes, signed)[..16].ct_eq(&sign[..]))
         };
         match product.secrets.iter().any(good) {
-            // It cannot be challenged: what its device's own clock says was signed before the start
-            // is not taken.
+            // The classic proof cannot be challenged, so one is refused that was signed, by the
+            // device's own clock, before the start.
             true if *device_ms <= self.began_ms => Proven::No(Refusal::ClockSkew),
             true => self.prove_fresh(now, bind, *device_ms, sign),
             false => Proven::No(Refusal::AuthFailed),
@@ -292,7 +295,7 @@ fn mac(key: &Hmac<Sha256>, label: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// Whether a device's clock is near enough to ours.
+/// Whether a device's clock is within [`SKEW_MS_MAX`] of the server's.
 fn is_near(now: Now, device_ms: u64) -> bool {
     now.wall_ms.abs_diff(device_ms) <= SKEW_MS_MAX
 }

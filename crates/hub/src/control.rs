@@ -1,8 +1,9 @@
-//! Orders of the API.
+//! Commands of the API.
 //!
-//! The roof has split a command by shard: devices named here belong here, and what is about all
-//! devices comes to every shard and is merged by the roof. Orders that must survive a restart
-//! (products, blocks, tags) are carried out, and answered, when the log has them.
+//! The roof has already split a command by shard: a device named here has its home here, and a
+//! command about all devices goes to every shard, whose answers the roof merges. Commands that must
+//! survive a restart (products, blocks, tags) take effect, and are answered, once the log has
+//! stored them.
 
 use crate::log::durable::order::{Change as PushChange, ChangeKind};
 use crate::log::durable::product;
@@ -21,7 +22,7 @@ use model::product::Product;
 use model::request::Refusal;
 use std::sync::Arc;
 
-/// Orders in one answer.
+/// Most orders in one answer.
 const ORDERS_MAX: usize = 1_000;
 
 impl Hub {
@@ -43,7 +44,8 @@ impl Hub {
         }
     }
 
-    /// The API asks. The answer comes in `fx.answers` under `reply`, now or later, exactly once.
+    /// Executes a command of the API. The answer is pushed to `fx.answers` under `reply`, now or
+    /// later, exactly once.
     pub fn command(&mut self, now: Now, reply: u64, command: PushCommand, fx: &mut Effects) {
         let answer = match command {
             PushCommand::Push(order) => return self.push(now, reply, order, fx),
@@ -116,7 +118,7 @@ impl Hub {
         fx.answers.push((reply, answer));
     }
 
-    /// The log has answered an order: it is done, or was not.
+    /// Completes a command after the log's answer: the change was stored or refused.
     pub(crate) fn ordered(&mut self, now: Now, order: Order, is_stored: bool, fx: &mut Effects) {
         let Order { reply, what } = order;
         let answer = match (what, is_stored) {
@@ -136,8 +138,8 @@ impl Hub {
         fx.answers.push((reply, answer));
     }
 
-    /// The log has answered the change of a device: it takes place, or nothing was done. The rows
-    /// that waited for that are written.
+    /// Applies the change of a device after the log's answer, or drops it if the log refused. Then
+    /// writes the device's rows that were waiting for this answer.
     fn changed(
         &mut self,
         now: Now,
@@ -164,7 +166,7 @@ impl Hub {
         }
     }
 
-    /// Writes a row that has waited, or answers that the device is gone.
+    /// Writes a row that was waiting, or answers `Done(false)` if the device is gone.
     fn put_waiting_row(&mut self, key: Key, pending: PendingCall, fx: &mut Effects) {
         let is_gone = self.registry.at(key).is_none();
         let reply = match &pending {
@@ -178,7 +180,7 @@ impl Hub {
         }
     }
 
-    /// The log has the change of a device: it takes place. False: the device is gone.
+    /// Applies a stored change to a device. False if the device is gone.
     fn change(&mut self, now: Now, key: Key, change: Change, fx: &mut Effects) -> bool {
         match change {
             Change::Block(blocked) => self.set_blocked(now, key, blocked, fx),
@@ -204,15 +206,15 @@ impl Hub {
         if self.registry.products.number(&key).is_none() {
             return fx.answers.push((reply, PushAnswer::Done(false)));
         }
-        // Not deleted: a start must tell a product that was dropped from one that is not configured
-        // this time.
+        // The row is not deleted: after a restart a dropped product must be told apart from one
+        // that is not configured this time.
         let (row, value) = (product::key(&key), product::DROPPED.into());
         let write = Write::Put { table: Table::Products, key: row, value };
         let order = Order { reply, what: OrderWhat::Drop(key) };
         self.log.write(PendingCall::Order(Box::new(order)), write, fx);
     }
 
-    /// The record of a device that is to be changed, which is made known if it is not.
+    /// The record of a device that is about to be changed; a new one for an unknown device.
     fn changeable(
         &mut self,
         now: Now,
@@ -223,7 +225,7 @@ impl Hub {
         self.find_or_make(now, number, device.as_str()).ok_or(PushAnswer::Done(false))
     }
 
-    /// Hands the log a row with a change, which takes place when the row is stored.
+    /// Hands the log a row with a change, which takes effect when the row is stored.
     fn order_change(&mut self, reply: u64, key: Key, change: Change, fx: &mut Effects) {
         let waiting = self.registry.rows_waiting(key).map_or(0, |waiting| waiting.len());
         if waiting == ROWS_WAITING_MAX {
@@ -233,8 +235,9 @@ impl Hub {
         self.put_row(key, PendingCall::Order(Box::new(order)), fx);
     }
 
-    /// The log does not have the change of a device. The row may be there nevertheless, so it is
-    /// written as it should be; a record that was made for the order alone goes.
+    /// Cleans up after the log refused the change of a device. The row may have been written
+    /// nevertheless, so it is written again as it should be; a record that was made for this
+    /// command alone is forgotten.
     fn give_up(&mut self, key: Key, fx: &mut Effects) {
         let Some(device) = self.registry.at(key) else { return };
         let is_nothing = device.extra.is_none() && !device.blocked();
@@ -249,7 +252,7 @@ impl Hub {
         device.set_blocked(blocked);
         if blocked {
             self.kick(now, key, Farewell::of(Refusal::DeviceBlocked), fx);
-            // Its row says that it is blocked, which bars it too.
+            // The device's row says that it is blocked, which also bars its last session.
             if self.registry.at_mut(key).is_some_and(Device::bar) {
                 self.write_row(key, fx);
             }
@@ -257,8 +260,8 @@ impl Hub {
         true
     }
 
-    /// Ends a device's session, and has nobody go on with it: that is answered when it is stored,
-    /// for it is to hold after a restart too.
+    /// Ends a device's session and forbids resuming it. The command is answered once that is
+    /// stored, because it must hold after a restart too.
     fn kick_for_good(
         &mut self,
         now: Now,

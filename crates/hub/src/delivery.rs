@@ -1,20 +1,20 @@
-//! Pushes go out, are acknowledged, and go out again.
+//! Delivery of pushes: sending, acknowledgements, resends.
 //!
-//! A push that is not acknowledged is sent again on the same connection after 10, 20 and 40
-//! seconds more, but never before its first copy has left: a copy behind it helps nobody. What was
-//! sent so far must have been written to the socket, so of a device that reads nothing there waits
-//! here, at most, its window once (`inflight_max` of its product) and [`RESEND_BYTES`]. Behind the
-//! socket, in the kernel or on a slow link, nobody can look; there the device's acknowledgements
-//! tell that things move, and the seconds are counted from the last of them. After that the push
-//! keeps its place in the window until the device acknowledges it late or binds anew. One
-//! timer a device is enough: it is never set further ahead than the shortest interval, so nothing
+//! An unacknowledged push is sent again on the same connection after 10, 20 and 40 more seconds,
+//! but never before its first copy has left: a second copy queued behind the first helps nobody.
+//! Earlier sends must have been written to the socket first, so for a device that reads nothing the
+//! output queue holds at most its window once (`inflight_max` of its product) and [`RESEND_BYTES`].
+//! Behind the socket, in the kernel or on a slow link, progress is invisible except for the
+//! device's acknowledgements, so the seconds count from the last of them. After the last resend the
+//! push keeps its place in the window until the device acknowledges it late or binds again. One
+//! timer per device is enough: it is never set further ahead than the shortest interval, so nothing
 //! sent meanwhile can be due before it.
 //!
-//! Bodies that the log alone has come back when they can be sent, one page a device at a time, of
-//! bounded count and bytes. Until the body of the next push is here the pump stands still, so the
-//! order of delivery is that of the queue. A push that is over meanwhile is not sent. A body that
-//! cannot be read is passed over until the device's next session, counted, and stays in the log; an
-//! answer that there is no reading now is tried again.
+//! Bodies that only the log has are fetched when they can be sent, one page per device at a time,
+//! of bounded count and bytes. The pump stops until the body of the next push has arrived, so
+//! pushes are delivered in the order of the queue. A push that ends meanwhile is not sent. A push
+//! whose body cannot be read is skipped until the device's next session, counted, and stays in the
+//! log; if the log cannot read now, the fetch is retried.
 
 use crate::log::durable::push::push;
 use crate::log::pending::{Fetch, PendingCall};
@@ -33,42 +33,43 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bodies fetched at once for a device.
+/// Most bodies in one fetch for a device.
 const PAGE_COUNT: usize = 64;
 
-/// Their bytes, but always one.
+/// Most bytes of bodies in one fetch; a fetch brings one body even if it is larger.
 const PAGE_BYTES: usize = 256 * 1024;
 
-/// How long to wait before bodies are fetched again, after a refusal.
+/// Pause before bodies are fetched again after the log refused.
 const FETCH_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pushes that a device acknowledges.
 #[derive(Default)]
 pub(crate) struct Acknowledged {
-    /// All up to this one.
+    /// The last push of those acknowledged cumulatively: it and all sent before it.
     pub upto: Option<MessageId>,
-    /// And these.
+    /// Pushes acknowledged one by one.
     pub ids: Vec<MessageId>,
 }
 
 impl Acknowledged {
-    /// All up to this one.
+    /// Acknowledges a push and all sent before it.
     pub fn upto(id: MessageId) -> Acknowledged {
         Acknowledged { upto: Some(id), ids: Vec::new() }
     }
 }
 
-/// Seconds until a push is sent again, after it was sent so many times.
+/// Seconds until a push is sent again, by how often it was sent.
 const RESEND_S: [u64; 3] = [10, 20, 40];
 
-/// Bytes that are sent again at once, but always one push: the rest once these are written.
+/// Most bytes sent again at once, but always one push; the rest follows when these are written.
 const RESEND_BYTES: usize = 16 * 1024;
 
 impl Hub {
     /// Milliseconds after which an unacknowledged push is sent again for the first time.
     pub(crate) const ACK_MS: u32 = RESEND_S[0] as u32 * 1_000;
 
-    /// Sends what the device's window has room for, and fetches what it needs for that.
+    /// Sends pushes as far as the device's window has room, and fetches bodies that are missing for
+    /// that.
     pub(crate) fn pump(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(device) = self.registry.at_mut(key) else { return };
         let Some(conn) = device.conn() else { return };
@@ -90,7 +91,7 @@ impl Hub {
         self.fetch(now, key, fx);
     }
 
-    /// The device has pushes; there may be room for more now.
+    /// Handles an acknowledgement of the device, then sends more, as its window may have room now.
     pub(crate) fn acknowledge(
         &mut self,
         now: Now,
@@ -103,7 +104,7 @@ impl Hub {
         self.registry.release(now, key);
     }
 
-    /// Ends what the device has.
+    /// Ends the acknowledged pushes as delivered, and those that they replace.
     pub(crate) fn take_acknowledged(
         &mut self,
         now: Now,
@@ -117,7 +118,8 @@ impl Hub {
         let (mut acked, mut replaced) = (Vec::new(), Vec::new());
         ids.sort_unstable();
         queue.acknowledge(now.mono, upto, &ids, &mut acked);
-        // What the device has before the log does replaces what the log has.
+        // An acknowledged push that the log does not have yet replaces an older stored one of its
+        // key.
         let news = acked.iter().filter(|item| !matches!(item.kept(), Kept::At(_)));
         for push in news.filter_map(Item::push) {
             queue.collapse(push, false, &mut replaced);
@@ -132,7 +134,7 @@ impl Hub {
         }
     }
 
-    /// The device's protocol cannot carry a push.
+    /// Rejects a push that the device's protocol cannot carry.
     pub(crate) fn unsendable(
         &mut self,
         now: Now,
@@ -150,7 +152,8 @@ impl Hub {
         self.registry.release(now, key);
     }
 
-    /// The device fetches what waits for it, as far as its window has room.
+    /// Handles a Pull: lets up to `count` held pushes after `after` be sent, as far as the device's
+    /// window has room.
     pub(crate) fn pull(
         &mut self,
         now: Now,
@@ -169,14 +172,15 @@ impl Hub {
             let room = window.saturating_sub(queue.inflight() + queue.to_send());
             queue.unhold(after, room.min(usize::from(count)));
         }
-        // One answer a Pull: an earlier one is answered now at the latest.
+        // Each Pull gets one answer: an earlier one that is still open is answered now.
         self.answer_pull(key, fx);
         self.await_pull(key, after);
         self.pump(now, key, fx);
         self.registry.release(now, key);
     }
 
-    /// Sends again what was not acknowledged for too long, a slice of the devices in question.
+    /// Sends again the pushes whose acknowledgement is overdue, for a slice of the devices with a
+    /// due timer.
     pub(crate) fn turn_resends(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.queues.advance(now);
         for _ in 0..self.settings.limits.pushes.fan_out_slice {
@@ -198,7 +202,7 @@ impl Hub {
             let Some(left_ms) = left_ms(now, progress, item) else {
                 return item.expired(now.unix_s());
             };
-            // Nobody waits for it, so the log has to know now, or it is over.
+            // No order waits for the push's outcome, so it is handed to the log now, or it ends.
             let is_due = left_ms == 0;
             let alone = is_due && item.kept() == Kept::No && !item.watch().answers;
             if item.expired(now.unix_s()) || (alone && !item.stores()) {
@@ -208,7 +212,7 @@ impl Hub {
                 keep.push(item.id);
             }
             some_due |= is_due;
-            // What is due and cannot go again now is looked at with the others.
+            // A push that is due but cannot be sent again now is checked again with the others.
             let pause_ms = if is_due { RESEND_S[0] * 1_000 } else { left_ms };
             next = next.into_iter().chain([pause_ms]).min();
             false
@@ -231,10 +235,10 @@ impl Hub {
     }
 }
 
-/// Bodies come back from the log, one page a device at a time.
+/// Bodies are fetched from the log, one page per device at a time.
 impl Hub {
-    /// Fetches the bodies of what is to be sent next, if they are away, and answers a Pull that
-    /// waits for them if none are.
+    /// Fetches missing bodies of the next pushes to be sent; if none are missing, answers a Pull
+    /// that was waiting for them.
     fn fetch(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(device) = self.registry.at_mut(key) else { return };
         if device.conn().is_none() || device.pulling() || device.extra.is_none() {
@@ -249,14 +253,14 @@ impl Hub {
         }
     }
 
-    /// A Pull of the device is answered as soon as everything it asked for is sent.
+    /// Remembers a Pull, which is answered once everything it asked for is sent.
     fn await_pull(&mut self, key: Key, after: MessageId) {
         if let Some(device) = self.registry.at_mut(key) {
             device.extra().pull = NonZeroU64::new(after.0.saturating_add(1));
         }
     }
 
-    /// Says what remains for another Pull, if one waits to be answered.
+    /// Answers the open Pull, if any, with how many pushes remain for another one.
     fn answer_pull(&mut self, key: Key, fx: &mut Effects) {
         let Some(device) = self.registry.at_mut(key) else { return };
         let (Some(conn), term) = (device.conn(), device.term()) else { return };
@@ -266,7 +270,7 @@ impl Hub {
         fx.deliveries.push((conn, PushDelivery::Pulled { term, remaining }));
     }
 
-    /// A page came, or did not.
+    /// Handles the log's answer to a fetch: a page of bodies or an error.
     pub(crate) fn pulled(
         &mut self,
         now: Now,
@@ -324,17 +328,17 @@ impl Hub {
         fx.counters.count_by(ProcessCounter::PullsFailed, damaged.into());
         let came = page.messages.iter().any(|placed| placed.seq == fetch.first);
         if came || damaged {
-            // If it is still away it made no sense.
+            // A body that is still missing could not be decoded.
             return self.pass_over(key, fetch);
         }
-        // The log has it no more: its retention is shorter than the push's time to live.
+        // The log no longer has the push: its retention is shorter than the push's time to live.
         let gone = queue.away_at(fetch.first, &mut 0).map(|item| item.id);
         if let Some(item) = gone.and_then(|id| queue.remove(id)) {
             self.end_unlogged(now, key, &item, Outcome::Expired, fx);
         }
     }
 
-    /// Whether the next push to be sent is still that of a fetch.
+    /// Whether the next push to be sent still lacks the body that this fetch was for.
     fn waits_for(&self, key: Key, fetch: Fetch) -> bool {
         let device = self.registry.at(key);
         let missing = device.and_then(|device| device.queue()?.missing(device.window, 1));
@@ -349,8 +353,9 @@ impl Hub {
         }
     }
 
-    /// There is no reading now. What cannot wait is over, whoever pulls may ask again, and for
-    /// everybody else it is tried again.
+    /// Handles a fetch that the log could not serve now. Unsent pushes that cannot be stored end as
+    /// expired; an open Pull is answered, so that the device can pull again; otherwise the fetch is
+    /// retried later.
     fn wait_for_log(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(device) = self.registry.at_mut(key) else { return };
         let pulls = device.extra.as_ref().is_some_and(|extra| extra.pull.is_some());
@@ -379,7 +384,8 @@ impl Hub {
 }
 
 impl Hub {
-    /// All that was sent to the device has been written to its socket: what is due goes again.
+    /// Sends due pushes again, now that everything sent to the device has been written to its
+    /// socket.
     pub(crate) fn written(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(device) = self.registry.at_mut(key) else { return };
         let Some(conn) = device.conn() else { return };
@@ -406,7 +412,7 @@ impl Hub {
     }
 }
 
-/// Milliseconds until an item is to be sent again, if ever.
+/// Milliseconds until an item is sent again; `None` if it never was sent or has no resend left.
 fn left_ms(now: Now, progress: Progress, item: &Item) -> Option<u64> {
     let interval_s = RESEND_S.get(usize::from(item.times).checked_sub(1)?)?;
     Some((interval_s * 1_000).saturating_sub(progress.waited_ms(now.mono, item).into()))

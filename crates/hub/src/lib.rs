@@ -1,23 +1,25 @@
 //! The rules of messaging over one shard's devices.
 //!
-//! A [`Hub`] is pure and synchronous: it is told the time, takes one request, command or
-//! completion, and says in [`Effects`] what is to be done. It knows no frame, socket, file or
-//! clock, and not whether it is simulated. Its invariants, checked by [`Hub::audit`] and by tests:
+//! A [`Hub`] is pure and synchronous: it gets the time and one request, command or completion, and
+//! returns in [`Effects`] the actions to take. It does not know frames, sockets, files, clocks, or
+//! whether it is simulated. Its invariants, checked by [`Hub::audit`] and by tests:
 //!
-//! - A device has one session; a higher epoch has replaced every lower one, and what a replaced
-//!   connection says about the device changes nothing.
+//! - A device has one session; a higher epoch has replaced every lower one, and nothing that a
+//!   replaced connection says about the device has any effect.
 //! - A push reaches exactly one outcome at each device it matched:
 //!   `matched = pending + delivered + stored + expired + rejected` at any time.
-//! - "Stored" is said only after the log completed the append.
-//! - An order to many that was answered reaches every device it was for, whatever is killed.
+//! - "Stored" is reported only after the log completed the append.
+//! - An order to many that was answered reaches every device it matched, whichever process is
+//!   killed.
 //! - No call visits all devices: fan-outs, drops and sweeps go in slices from [`Hub::turn`].
 //!
-//! Its parts own their state and have doors of their own: `registry` (devices, products, tags,
-//! rows), `access` (proofs, tokens, pace), `log` (calls and what they are for, cleanups, epochs),
-//! `queues` (sums and timers over what waits), `waits` (answers), `orders` (jobs and scans),
-//! `reports`. What needs several of them is the hub's: read `session` (Binds), `push` (a place at a
-//! device, and its end), `delivery` (out, and acknowledged), `lists` and `orders` (many devices),
-//! `control` (orders of the API), `upkeep` (rows and the sweep), `restore`.
+//! Its parts own their state and have interfaces of their own: `registry` (devices, products, tags,
+//! rows), `access` (proofs, tokens, pace), `log` (calls and their purposes, cleanups, epochs),
+//! `queues` (sums and timers over all queues), `waits` (answers), `orders` (jobs and scans),
+//! `reports`. Rules that need several parts belong to the hub: `session` (Binds), `push` (a push
+//! enters a device's queue and ends), `delivery` (sending and acknowledgements), `lists` and
+//! `orders` (many devices), `control` (commands of the API), `upkeep` (rows and the sweep),
+//! `restore`.
 
 mod access;
 mod control;
@@ -60,41 +62,41 @@ use model::ports::control::Status;
 use model::product::Product;
 use std::sync::Arc;
 
-/// Settings of a hub. Where `limits` speak of the process, the shard's share stands here.
+/// Settings of a hub. Limits of the whole process appear here as this shard's share.
 #[derive(Clone)]
 pub struct Settings {
-    /// The shard it runs on.
+    /// The shard on which the hub runs.
     pub shard: ShardId,
-    /// How many there are.
+    /// Number of shards.
     pub shards: u16,
     /// The limits in force.
     pub limits: Arc<Limits>,
-    /// This shard's share of `limits.devices_max`: together not above it.
+    /// This shard's share of `limits.devices_max`; the shares add up to at most that limit.
     pub devices_max: u32,
-    /// This shard's share of `limits.offline_bytes_max`: together not above it.
+    /// This shard's share of `limits.offline_bytes_max`; the shares add up to at most that limit.
     pub offline_bytes_max: u64,
     /// This shard's share of `limits.binds_per_s`.
     pub binds_per_s: u32,
-    /// Secret under which session tokens and bearer tokens are made: the same on every shard, and
-    /// over restarts if bearer tokens are to outlive them.
+    /// Secret for session tokens and bearer tokens: the same on every shard, and across restarts if
+    /// bearer tokens are to outlive them.
     pub secret: ClusterSecret,
-    /// Secret under which challenges are made: no other node's.
+    /// Secret for challenges: this node's alone.
     pub node_secret: [u8; 32],
     /// The process's key for hashing identities.
     pub hash_key: HashKey,
-    /// The key by which devices are at home on a shard, and under which their timelines are named:
-    /// the same on every shard and over restarts, and the key that chooses shards.
+    /// The key that maps devices to shards and names their timelines: the same on every shard and
+    /// across restarts.
     pub home: HashKey,
-    /// Webhooks that want Reports.
+    /// Webhooks that receive Reports.
     pub report_hooks: Vec<ReportHook>,
-    /// For jitter only.
+    /// Seed of the random numbers, which are used for jitter only.
     pub seed: u64,
 }
 
 impl Settings {
-    /// These limits, and this shard's shares of them. Together the shares of devices and of bytes
-    /// are just the limit: a shard that has more devices than others, or more that waits for them,
-    /// refuses a little before the whole is full.
+    /// Sets the limits and this shard's shares of them. The shares of devices and of bytes add up
+    /// to exactly the limit: a shard with more devices or more queued bytes than the others starts
+    /// to refuse a little before the whole process is full.
     pub fn set_limits(&mut self, limits: &Arc<Limits>) {
         let (shard, count) = (u64::from(self.shard.0), u64::from(self.shards.max(1)));
         let share = |whole: u64| whole / count + u64::from(shard < whole % count);
@@ -105,7 +107,7 @@ impl Settings {
     }
 }
 
-/// Effects that a hub wants.
+/// Effects of a hub.
 pub type Effects = model::service::Effects<Hub>;
 
 /// The hub of one shard.
@@ -126,7 +128,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// A hub that knows no product and no device.
+    /// A hub without products and devices.
     pub fn new(mut settings: Settings) -> Hub {
         Hub {
             registry: Registry::new(&settings),
@@ -145,7 +147,7 @@ impl Hub {
         }
     }
 
-    /// From now on these limits are in force. What exceeds a lower one stays.
+    /// Applies new limits. State that exceeds a lower limit stays.
     pub fn set_limits(&mut self, limits: &Arc<Limits>) {
         self.settings.set_limits(limits);
         self.registry.set_devices_max(self.settings.devices_max as usize);
@@ -154,21 +156,22 @@ impl Hub {
         self.jobs.configure(&self.settings);
     }
 
-    /// Takes a product from configuration: known at once, not in the log. False when there are too
-    /// many. A product with the same key is replaced, so what is installed last holds.
+    /// Takes a product from the configuration: it is known at once, and not stored in the log.
+    /// False if there are too many products. It replaces a product with the same key: the last
+    /// installed one holds.
     ///
-    /// A configuration that says what it said before changes nothing: of it and the API the one
-    /// holds that spoke last.
+    /// An unchanged configuration of a product has no effect: between the configuration and the
+    /// API, the later change holds.
     pub fn install(&mut self, product: Arc<Product>) -> bool {
         self.registry.products.configure(product)
     }
 
-    /// Products that are configured, and of which the API said later that they are otherwise.
+    /// Configured products that the API has changed since.
     pub fn changed_since_configured(&self) -> Vec<ProductKey> {
         self.registry.products.changed().cloned().collect()
     }
 
-    /// Not below any id or epoch that was given before the start: where new ids must begin.
+    /// A bound that no id or epoch given before the start exceeds; new ids must begin above it.
     pub fn id_floor(&self) -> MessageId {
         self.epochs.id_floor()
     }
@@ -185,7 +188,7 @@ impl Hub {
         }
     }
 
-    /// The device's key, if it is bound to this connection.
+    /// The key of the device, if it is bound to this connection.
     fn bound(&self, from: ConnRef, device: DeviceRef) -> Option<Key> {
         if device.shard() != self.settings.shard {
             return None;
@@ -194,7 +197,7 @@ impl Hub {
         (conn == from).then_some(device.key())
     }
 
-    /// Panics when an invariant does not hold. Visits all devices: not for a server at work.
+    /// Panics when an invariant does not hold. Visits all devices, so not for a production server.
     pub fn audit(&self) {
         let sums = self.registry.audit(self.epochs.last());
         self.jobs.audit();
@@ -208,7 +211,7 @@ impl Hub {
         }
     }
 
-    /// Panics when anything goes on: a push waits, an answer waits, a scan scans, a ticket is out.
+    /// Panics unless the hub is idle: no session, queued push, pending answer, scan or log call.
     pub fn audit_idle(&self) {
         self.audit();
         assert_eq!((self.registry.online(), self.queues.sums()), (0, (0, 0)), "gauges");
@@ -216,7 +219,7 @@ impl Hub {
         assert_eq!(self.log.unsettled(), 0, "tickets and cleanups");
     }
 
-    /// A record counts the calls that need it.
+    /// Checks that a device's record counts exactly the log calls that need it.
     fn audit_asked(&self, key: Key, asked: usize, reports: usize) {
         let of = |pending: &PendingCall| match pending {
             PendingCall::Keep(_, keys) => keys.iter().filter(|&&other| other == key).count(),

@@ -1,11 +1,11 @@
-//! Orders for devices of a list: sent at once, or, with an idempotency key, on stable storage
-//! first, sent then, and only once; answered when each device has an outcome.
+//! Orders for a list of devices: sent at once, or, with an idempotency key, stored first and then
+//! sent, only once; answered when each device has an outcome.
 //!
-//! The log remembers the key together with the message, so a repeated order is told apart from
-//! another one under the same key, also after a restart. Devices that would not take the push are
-//! answered so and are no part of what is kept; the rest is judged again when it is kept, for
-//! their queues may have filled meanwhile. A push that is for now or never is kept nowhere: the
-//! key alone is claimed.
+//! The log stores the key together with the message, so a repeated order is distinguished from a
+//! different one under the same key, also after a restart. Devices that refuse the push are
+//! answered so and get no copy in the log; the others are judged again when it is stored, because
+//! their queues may have filled meanwhile. A push with time to live 0 is not stored: the log keeps
+//! its key alone.
 
 use crate::log::durable::order::{Ordered, PushToMany};
 use crate::log::durable::push::{made_s, message};
@@ -32,13 +32,14 @@ use model::timeline::Seq;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest time an answer waits for acknowledgements, milliseconds. A longer wish is cut.
+/// Longest time that an answer waits for acknowledgements, milliseconds. A longer wish is cut to
+/// it.
 const WAIT_MS_MAX: u32 = 60_000;
 
-/// An order for devices of a list without repetitions.
+/// An order for a list of distinct devices.
 pub(crate) struct ListOrder {
     reply: u64,
-    /// When its answer waits no more.
+    /// Until when its answer waits for outcomes.
     until: Instant,
     /// Number of the devices' product.
     product: u16,
@@ -46,30 +47,30 @@ pub(crate) struct ListOrder {
     sending: Sending,
 }
 
-/// An order that the log is asked to keep.
+/// An order that the log was asked to store.
 pub(crate) struct Claim {
     reply: u64,
     until: Instant,
     sending: Sending,
-    /// Those that are to have it, in the order of the append.
+    /// Devices that accept the push, in the order of the append.
     taken: Vec<(DeviceId, Key)>,
-    /// Those that will not.
+    /// Devices that refuse the push, with their outcomes.
     refused: Vec<(DeviceId, Outcome)>,
-    /// All of them, for what is for now or never.
+    /// All devices of the order, if its push is not stored (time to live 0).
     at_once: Vec<DeviceId>,
 }
 
-/// A device for which the log keeps the push of an order.
+/// A device for which the log has stored the push of an order.
 struct Claimed {
     key: Key,
-    /// Its place in the device's timeline.
+    /// The push's offset in the device's timeline.
     seq: Seq,
-    /// An answer may wait for its outcome.
+    /// An answer may wait for the device's outcome.
     waits: bool,
 }
 
 impl Claim {
-    /// Pushes that wait for the log.
+    /// Pushes of this order that wait for the log; at least one.
     pub fn size(&self) -> usize {
         self.taken.len().max(1)
     }
@@ -79,14 +80,14 @@ impl Claim {
         self.sending.push.id
     }
 
-    /// Devices that are to have it.
+    /// Keys of the devices that accept the push.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         self.taken.iter().map(|(_, key)| *key)
     }
 }
 
 impl Hub {
-    /// The API orders a push.
+    /// Executes a push order of the API.
     pub(crate) fn push(&mut self, now: Now, reply: u64, mut order: PushOrder, fx: &mut Effects) {
         let Some(number) = self.registry.products.number(&order.product) else {
             return fx.answers.push((reply, PushAnswer::UnknownProduct));
@@ -119,7 +120,8 @@ impl Hub {
             }
             PushTarget::Tag(_) | PushTarget::Product => target,
         };
-        // What is sent later is remembered from then on.
+        // An order that is sent later is dated by its sending time, so that it is remembered from
+        // then on.
         let at_s = send_at_ms.map_or(now.unix_s(), |ms| (ms / 1_000) as u32);
         let push = Arc::new(push);
         let (id, home) = (push.id, order_home);
@@ -128,21 +130,21 @@ impl Hub {
         self.jobs.take_order(now, reply, order, &mut self.log, fx);
     }
 
-    /// How long a push that is for now or never waits for its acknowledgement, milliseconds, also
-    /// when the order does not want to wait: as long as devices have for that, for until then its
-    /// outcome is not known.
+    /// How long a push with time to live 0 waits for its acknowledgement, milliseconds, even when
+    /// the order does not want to wait: as long as devices have to acknowledge, because its outcome
+    /// is not known before.
     fn now_or_never_ms(&self) -> u32 {
         Hub::ACK_MS.min(self.settings.limits.answer_ms_max / 2)
     }
 
-    /// A push has the outcome that its order waits for.
+    /// Notes the outcome of a push at a device, for the answer to its order.
     pub(crate) fn settle(&mut self, key: Key, id: MessageId, outcome: Outcome, fx: &mut Effects) {
         if let Some((_, device)) = self.registry.names(key) {
             self.waits.settle(id, key, device, outcome, fx);
         }
     }
 
-    /// Ends the waiting of orders whose time is over.
+    /// Ends the waiting of orders whose time is over, a slice in each turn.
     pub(crate) fn turn_waits(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut left = self.settings.limits.pushes.fan_out_slice as usize;
         self.waits.advance(now);
@@ -154,7 +156,7 @@ impl Hub {
         self.waits.next(now)
     }
 
-    /// The time to wait for acknowledgements is over; returns how many were missing.
+    /// Ends an order's waiting for acknowledgements; returns how many were missing.
     fn stop_waiting(&mut self, now: Now, id: MessageId, fx: &mut Effects) -> usize {
         let open = self.waits.open_of(id);
         for key in &open {
@@ -163,7 +165,7 @@ impl Hub {
         open.len()
     }
 
-    /// The push was not acknowledged in time: it is kept, or it is over.
+    /// Handles a push that was not acknowledged in time: it is stored, or it ends as expired.
     fn stop_waiting_for(&mut self, now: Now, key: Key, id: MessageId, fx: &mut Effects) {
         let device = self.registry.at_mut(key);
         let Some(queue) = device.and_then(|device| device.queue_mut()) else { return };
@@ -172,7 +174,7 @@ impl Hub {
             Kept::No if item.stores() => return self.keep(now, key, id, fx),
             Kept::No => {}
             Kept::Asked => return,
-            // It was in the log before it was sent.
+            // The push was stored in the log before it was sent.
             Kept::At(_) => {
                 item.stop_answering();
                 return self.settle(key, id, Outcome::Stored, fx);
@@ -228,7 +230,7 @@ impl Hub {
         }
     }
 
-    /// Whether a push may take a place, once the earlier ones have come to the device.
+    /// Whether a push may enter a device's queue, once the earlier orders have reached the device.
     fn judge_in_turn(
         &mut self,
         now: Now,
@@ -242,7 +244,7 @@ impl Hub {
         }
     }
 
-    /// Asks the log to take an order on.
+    /// Asks the log to store an order with its idempotency key.
     fn claim(&mut self, now: Now, order: ListOrder, order_key: &str, fx: &mut Effects) {
         let ListOrder { reply, until, product, devices, sending } = order;
         let home = self.settings.home;
@@ -271,7 +273,7 @@ impl Hub {
         self.log.write(PendingCall::Claim(Box::new(claim)), append, fx);
     }
 
-    /// The log has answered.
+    /// Handles the log's answer to an order with an idempotency key.
     pub(crate) fn claimed(
         &mut self,
         now: Now,
@@ -330,7 +332,7 @@ impl Hub {
         }
     }
 
-    /// The order is new: it takes its course, in the log already.
+    /// Sends a new order, which the log has stored.
     fn send_claimed(&mut self, now: Now, claim: Claim, seqs: &[Seq], fx: &mut Effects) {
         let Claim { reply, until, sending, taken, refused, at_once } = claim;
         let id = sending.push.id;
@@ -358,8 +360,7 @@ impl Hub {
         self.waits.begin(until, id, Wait { reply, open, outcomes }, fx);
     }
 
-    /// Puts a push that the log keeps into the device's queue; `None` when its outcome is waited
-    /// for.
+    /// Puts a stored push into the device's queue; `None` if its outcome is still to come.
     fn place_claimed(
         &mut self,
         now: Now,
@@ -389,9 +390,10 @@ impl Hub {
         (!answers).then_some(Outcome::Stored)
     }
 
-    /// The order was taken on before, for `kept` of its devices. Which they were nobody knows any
-    /// more. As a rule they are those that would take it now too; where that cannot be, only what
-    /// still waits is told stored, so that nothing is called stored that is not.
+    /// Answers a repeated order, which was stored earlier for `kept` of its devices. Which ones is
+    /// no longer known. As a rule they are those that would accept the push now too; if more
+    /// devices would accept it now than it was stored for, only those where the push is still
+    /// queued are answered Stored, so that nothing is called stored that is not.
     fn repeat(&mut self, claim: Claim, id: MessageId, kept: usize, fx: &mut Effects) {
         let number = self.registry.products.number(&claim.sending.push.product);
         let waits = |device: &DeviceId| {
@@ -434,8 +436,8 @@ fn sorted(mut devices: Vec<DeviceId>) -> Vec<DeviceId> {
     devices
 }
 
-/// The push of an order. The end of one with an idempotency key is told from the time in its id:
-/// what is the same in a repeated order must be found out without the clock.
+/// Makes the push of an order. If the order has an idempotency key, the expiry counts from the time
+/// in its id: a repeated order must be recognised without the clock.
 fn make(now: Now, order: PushOrder, product: &Product) -> (Push, PushTarget, Option<Box<str>>) {
     let live_s = order.time_to_live_s.min(product.time_to_live_max_s);
     let from_s = match (order.send_at_ms, &order.idempotency_key) {

@@ -1,8 +1,8 @@
-//! Replay protection: the nonces that were seen, two windows, never shorter than a proof is good.
+//! Replay protection: the nonces of verified proofs, in two windows that outlast every proof.
 //!
-//! A proof is good while its clock is within [`SKEW_MS_MAX`] of ours, so for twice that; a window
-//! is as long, and the one before it is kept. A nonce is kept as eight bytes of a keyed hash. Only
-//! proofs that were verified get here, so a stranger cannot fill it.
+//! A proof is valid while its clock is within [`SKEW_MS_MAX`] of the server's, so for twice that
+//! time; a window is as long, and the previous window is kept. A nonce is stored as eight bytes of
+//! a keyed hash. Only nonces of verified proofs are stored, so a stranger cannot fill the filter.
 
 use base::time::{Instant, Now};
 use std::collections::BTreeSet;
@@ -16,11 +16,11 @@ const WINDOW: Duration = Duration::from_millis(2 * SKEW_MS_MAX + 1_000);
 /// Verdict on a nonce.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Nonce {
-    /// New, and noted.
+    /// The nonce is new, and now noted.
     Fresh,
-    /// Seen before.
+    /// The nonce was seen before.
     Used,
-    /// Unknown: there is no room to note it.
+    /// The filter has no room to note the nonce, so whether it was seen before is unknown.
     NoRoom,
 }
 
@@ -33,11 +33,11 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// Nonces a shard notes in a window of about four minutes, 14 bytes each. Beyond, Binds that
-    /// bring one are told Busy.
+    /// Nonces that a shard notes in a window of about four minutes, 14 bytes each. Beyond that,
+    /// Binds with a nonce are answered Busy.
     pub const NONCES_MAX: usize = 2 * 1024 * 1024;
 
-    /// No nonces, and room for so many a window.
+    /// An empty filter with room for `nonces_max` nonces in each window.
     pub fn new(nonces_max: usize) -> Replay {
         let (now, before) = (BTreeSet::new(), BTreeSet::new());
         Replay { now, before, since: Instant::default(), nonces_max }
@@ -56,7 +56,7 @@ impl Replay {
         Nonce::Fresh
     }
 
-    /// Lets go of what is old enough.
+    /// Drops the windows that are too old to matter.
     pub fn turn(&mut self, now: Now) {
         let age = now.mono - self.since;
         if age < WINDOW {

@@ -1,18 +1,19 @@
-//! Terms of a session: heartbeat, window, times to come back.
+//! Terms of a session: heartbeat, window, retry times.
 //!
-//! Pure functions of a product's policy, a device's wish and a number drawn for jitter, so that
-//! devices that came together do not ping, and do not return, together.
+//! Pure functions of a product's policy, a device's wish and a random number for jitter, so that
+//! devices that connected together neither ping nor reconnect together.
 
 use base::prng::Prng;
 use model::product::Product;
 use model::request::HeartbeatWish;
 
-/// Most unacknowledged pushes on a connection, whatever a product says: what one look through a
-/// window may cost.
+/// Most unacknowledged pushes on a connection, whatever a product configures: it bounds the cost of
+/// one scan of a window.
 pub(crate) const WINDOW_MAX: u16 = 1_024;
 
-/// The heartbeat, seconds: what the device would like within its range and the product's; where
-/// the two do not meet, the product's. Up to a tenth more, but never above the device's longest.
+/// The heartbeat, seconds: the device's wish within its range and the product's; if the two ranges
+/// do not overlap, the product's. Jitter adds up to a tenth, but never exceeds the device's
+/// longest.
 pub(crate) fn heartbeat_s(product: &Product, wish: HeartbeatWish, rng: &mut Prng) -> u16 {
     let range = product.heartbeat;
     let (low, high) = (range.min_s.max(1), range.max_s.max(range.min_s).max(1));
