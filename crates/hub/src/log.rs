@@ -1,11 +1,11 @@
-//! Durable state of the hub: what is asked of the log, and what for.
+//! Durable state of the hub: its calls to the log and their purposes.
 //!
 //! The hub hands over calls and goes on. Every call bears a ticket, every ticket holds a pending
-//! call ([`pending`]): what is to happen when the call is completed. The log completes every ticket
-//! once; the order does not matter here. What several devices are to keep of the same push goes in
-//! one call as long as nothing but removals comes between; removals of one timeline go together
-//! too. What nobody waits for and was refused is asked for again ([`cleanup`]). [`epochs`] are
-//! numbers that rise over a restart, and [`durable`] is how all that looks in bytes.
+//! call ([`pending`]): what to do when the call completes. The log completes every ticket once, in
+//! any order. Appends of the same push for several devices share one call as long as only removals
+//! come between; removals from one timeline are merged too. Refused cleanups, for which no answer
+//! waits, are retried ([`cleanup`]). [`epochs`] are numbers that rise across restarts, and
+//! [`durable`] encodes and decodes all of this.
 
 pub(crate) mod cleanup;
 pub(crate) mod durable;
@@ -29,10 +29,10 @@ use model::timeline::{Message, Seq, TimelineId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Pushes whose messages are remembered, so that slices of a fan-out share one.
+/// Most pushes whose messages are cached, so that slices of a fan-out share one.
 const MESSAGES_MAX: usize = 8;
 
-/// Tickets not completed, of what has a limit.
+/// Open calls to the log, by kind, as far as their number is limited.
 #[derive(Default)]
 struct Load {
     waits: usize,
@@ -42,7 +42,7 @@ struct Load {
 }
 
 impl Load {
-    /// The count that a pending call belongs to, and what it adds to it.
+    /// The count to which a pending call belongs, and how much it adds to that count.
     fn of(&mut self, pending: &PendingCall) -> (&mut usize, usize) {
         match pending {
             PendingCall::Keep(_, keys) => (&mut self.waits, keys.len()),
@@ -66,40 +66,41 @@ impl Load {
 pub(crate) struct LogCalls {
     tickets: Tickets<PendingCall>,
     load: Load,
-    /// Messages made last, with their pushes.
+    /// The messages made last, with their pushes.
     messages: VecDeque<(Arc<Push>, Arc<Message>)>,
-    /// The last append that others may join: its ticket and its place in the lane.
+    /// The last append that further devices may join: its ticket and its index in `fx.calls`.
     last_append: Option<(Ticket, usize)>,
     cleanups: RetryQueue<CleanupTask>,
 }
 
 impl LogCalls {
-    /// Pushes that may wait for the log, a shard. One more is rejected as Busy.
+    /// Most pushes of a shard that wait for the log. One more is rejected as Busy.
     pub const WAITS_MAX: usize = 65_536;
 
-    /// Pushes waiting for the log beyond which fan-outs pause.
+    /// Pushes waiting for the log above which fan-outs pause.
     pub const WAITS_EASY: usize = 4_096;
 
-    /// Devices that may be fetching bodies, a shard. The others wait.
+    /// Most devices of a shard that fetch bodies at once. The others retry after a pause.
     pub const PULLS_MAX: usize = 4_096;
 
-    /// Rows nobody waits for that may be with the log. The others stay to be written.
+    /// Most rows at the log for which no answer waits. Further rows stay dirty and are written
+    /// later.
     pub const ROWS_MAX: usize = 4_096;
 
-    /// Reports that may wait for the log, a shard. One more is refused as Busy.
+    /// Most Reports of a shard that wait for the log. One more is refused as Busy.
     pub const REPORTS_MAX: usize = 16_384;
 
-    /// Whether so many pushes more may be handed to the log.
+    /// Whether this many more pushes may be handed to the log.
     pub fn has_room(&self, pushes: usize) -> bool {
         self.load.waits + pushes <= LogCalls::WAITS_MAX
     }
 
-    /// Whether a fan-out may go on.
+    /// Whether few enough pushes wait for the log that a fan-out may go on.
     pub fn is_easy(&self) -> bool {
         self.load.waits < LogCalls::WAITS_EASY
     }
 
-    /// Whether another device may fetch.
+    /// Whether another device may fetch bodies.
     pub fn has_room_to_pull(&self) -> bool {
         self.load.pulls < LogCalls::PULLS_MAX
     }
@@ -109,22 +110,22 @@ impl LogCalls {
         self.load.rows < LogCalls::ROWS_MAX
     }
 
-    /// Whether another Report may wait.
+    /// Whether another Report may wait for the log.
     pub fn has_room_for_report(&self) -> bool {
         self.load.reports < LogCalls::REPORTS_MAX
     }
 
-    /// Whether the log takes nothing more until a restart.
+    /// Whether the log refuses all writes until a restart.
     pub fn has_failed(&self) -> bool {
         self.tickets.has_failed()
     }
 
-    /// Calls that are not completed, and cleanups that wait to be asked for.
+    /// Number of open calls and of queued cleanups.
     pub fn unsettled(&self) -> usize {
         self.tickets.len() + self.cleanups.len()
     }
 
-    /// What all calls that are not completed are for, for an audit.
+    /// Purposes of all open calls, for an audit.
     pub fn pending(&self) -> impl Iterator<Item = &PendingCall> {
         self.tickets.iter()
     }
@@ -139,12 +140,12 @@ impl LogCalls {
         self.tickets.ask(pending, call, fx);
     }
 
-    /// Asks it to write.
+    /// Hands the log a write.
     pub fn write(&mut self, pending: PendingCall, write: Write, fx: &mut Effects) {
         self.ask(pending, Call::Write(write), fx);
     }
 
-    /// What a call was for, which is completed by this.
+    /// Completes a call and returns its purpose.
     pub fn completed(
         &mut self,
         ticket: Ticket,
@@ -161,8 +162,8 @@ impl LogCalls {
         Some(pending)
     }
 
-    /// Asks the log to keep a push for the device of a timeline, in one call with those before it
-    /// if it can be.
+    /// Asks the log to store a push in a device's timeline, in one call with the appends before it
+    /// if possible.
     pub fn append(
         &mut self,
         now: Now,
@@ -191,7 +192,7 @@ impl LogCalls {
         self.last_append = fx.calls.last().map(|(ticket, _)| (*ticket, fx.calls.len() - 1));
     }
 
-    /// These messages of a timeline are over.
+    /// Asks the log to remove ended messages from a timeline.
     pub fn remove(&mut self, timeline: TimelineId, mut seqs: Vec<Seq>, fx: &mut Effects) {
         if let Some((ticket, Call::Write(Write::Remove { timeline: last, seqs: before }))) =
             fx.calls.last_mut()
@@ -208,7 +209,7 @@ impl LogCalls {
         self.write(pending, Write::Remove { timeline, seqs }, fx);
     }
 
-    /// The message for a push: the same one for the same push, if it was asked for not long ago.
+    /// The message of a push: a cached one if it was made recently.
     fn message(&mut self, now: Now, push: &Arc<Push>) -> Arc<Message> {
         let known = self.messages.iter().find(|(known, _)| Arc::ptr_eq(known, push));
         if let Some((_, message)) = known {
@@ -223,7 +224,7 @@ impl LogCalls {
     }
 }
 
-/// What the log's refusal means for a push.
+/// The rejection of a push that corresponds to an error of the log.
 pub(crate) fn rejection(error: StoreError) -> Rejection {
     match error {
         StoreError::Busy => Rejection::Busy,
@@ -290,7 +291,7 @@ mod tests {
             let sending = Sending { push: Arc::new(push), receipts: false, counted: false };
             hub.scans.begin(Errand::Push(sending), Some(number), None, &hub.registry);
         };
-        // The later one comes to the device first.
+        // The scan of the later order visits the device first.
         begin(&mut hub, 2);
         begin(&mut hub, 1);
         let waits = std::mem::replace(&mut hub.log.load.waits, LogCalls::WAITS_MAX);

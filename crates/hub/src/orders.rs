@@ -1,5 +1,5 @@
-//! Orders to many devices: who owns one, how every shard gets it, and how it ends. Pushes to a tag
-//! or a product are such orders, and so are cancels.
+//! Orders to many devices: their owner, their distribution to all shards, and their end. Pushes to
+//! a tag or a product are such orders, and so are cancels.
 //!
 //! ```text
 //!  owner                                   each other shard
@@ -10,20 +10,20 @@
 //!  counts on stable storage
 //!  ── Close ──────────────────────────────► counts on stable storage
 //! ```
-//! What the owner has on stable storage is the promise: whatever is lost on the way, by a kill or
-//! because another shard's log is full, is said again until that shard has it. A shard that has the
-//! order already says so and does nothing twice. One that has it is asked how far it is when it has
-//! been silent, and given up when it stays so: the order is its own promise by then, and it hears
-//! that the order is closed when it says that it is over. A device that is reached is told of by a
-//! row before its copy leaves the log, so a start goes on exactly where a kill stopped it; one that
-//! is made known, or changes its tags, while an order is open is through with that order first
-//! ([`Hub::go_ahead`]). An order is owned by the hash of its name, if it has one, so a repeated one
-//! comes to the same shard.
+//! The owner's copy on stable storage is the promise: a message that is lost on the way, by a kill
+//! or because another shard's log is full, is repeated until that shard has stored the order. A
+//! shard that has stored it already says so and does nothing twice. If such a shard is silent, the
+//! owner asks for its progress, and gives it up if it stays silent: by then that shard has stored
+//! the order itself, and it learns that the order is closed when it reports that it is over. A row
+//! records each device reached before the device's copy leaves the log, so a restart continues
+//! exactly where a kill stopped the order; a device that is registered or retagged while an order
+//! is open is finished with that order first ([`Hub::go_ahead`]). The hash of an order's
+//! idempotency key, if it has one, chooses its owner, so a repeated order comes to the same shard.
 //!
-//! A cancel is owned by the hash of its push. Once a shard has it on stable storage, the push's
-//! scan ends there, nothing puts that push into a queue any more, a start included, and a scan
-//! recalls it from the queues. It is answered when all shards are through. If none of them knows
-//! the push, nothing of the cancel remains.
+//! The hash of the push chooses the owner of a cancel. Once a shard has stored the cancel, the
+//! push's scan ends there, nothing queues that push any more, not even a restart, and a scan
+//! recalls it from the queues. The cancel is answered when all shards are through. If none of them
+//! knows the push, the cancel is forgotten.
 
 pub(crate) mod exchange;
 pub(crate) mod jobs;
@@ -54,28 +54,29 @@ use std::time::Duration;
 
 pub use crate::log::durable::order::StoredOrder;
 
-/// Orders looked at in one turn.
+/// Most orders that one turn advances.
 const LOOKS_MAX: usize = 64;
 
-/// Slots looked at in a turn by scans, those of other products included.
+/// Most slots that scans visit in a turn, including those of other products.
 const VISITS_MAX: usize = 4_096;
 
-/// How long a fan-out pauses at most before it looks whether the store has caught up.
+/// Longest pause of a fan-out before it checks again whether the store has caught up.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// How long the clock is not looked at, at most, while an order waits for its time.
+/// Longest time between two looks at the clock while an order is scheduled.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Message between hubs about an order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OrderMessage {
-    /// Its owner: take it, and say when you are through.
+    /// From the owner: store this order, and report when your devices are done.
     Take(Arc<StoredOrder>),
-    /// It is on my stable storage; or it cannot be now.
+    /// To the owner: the order is on my stable storage (true), or cannot be now (false).
     Taken(MessageId, bool),
-    /// My devices have it, or have it stored. Of a cancel: it is done, and whether I know its push.
+    /// To the owner: at all my devices the push has ended or is stored. For a change: it is done;
+    /// the flag says whether I know its push.
     Over(MessageId, bool),
-    /// All shards are through. Of a cancel: whether it is to be remembered.
+    /// From the owner: all shards are through. For a cancel, the flag says whether to remember it.
     Close(MessageId, bool),
 }
 
@@ -88,12 +89,13 @@ pub fn order_home(home: HashKey, order: &PushOrder) -> u64 {
     }
 }
 
-/// The hash that chooses the shard to which the cancel of a push goes, whatever it is a push to.
+/// The hash that chooses the shard to which the cancel of a push goes, for any audience of the
+/// push.
 pub fn cancel_home(home: HashKey, push: MessageId) -> u64 {
     home.of(&[b"cancel", &push.0.to_be_bytes()])
 }
 
-/// The name of a cancel: a repeated one is the same.
+/// The name of a cancel; a repeated cancel has the same.
 fn name_of_cancel(home: HashKey, change: &Change) -> Named {
     let product = change.product.as_ref().map_or("", ProductKey::as_str);
     let parts: [&[u8]; 3] = [b"cancels", &change.push.0.to_be_bytes(), product.as_bytes()];
@@ -105,7 +107,7 @@ fn name_key(home: HashKey, parts: [&[u8]; 3]) -> u128 {
     u128::from(first) << 64 | u128::from(second)
 }
 
-/// The name of an order and all that must be the same when it is repeated.
+/// The hashes of an order's idempotency key and of all that must be the same in a repeated order.
 pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Named> {
     let name = order.idempotency_key.as_deref()?;
     let parts: [&[u8]; 3] = [b"named", order.product.as_str().as_bytes(), name.as_bytes()];
@@ -113,7 +115,7 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
         PushTarget::Tag(tag) => tag.as_str(),
         PushTarget::Devices(_) | PushTarget::Product => "",
     };
-    // What is sent later is an order to many, whatever its target.
+    // An order that is sent later is an order to many, whatever its audience.
     let ahead =
         order.send_at_ms.map(|at_ms| (at_ms.to_le_bytes(), names_hash(home, &order.target)));
     let flags = [u8::from(order.priority == Priority::High), order.silent.into()];
@@ -126,7 +128,7 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
     Some(Named { key: name_key(home, parts), content: home.of(&content) })
 }
 
-/// The hash of the devices that are named.
+/// The hash of the listed devices.
 fn names_hash(home: HashKey, target: &PushTarget) -> [u8; 8] {
     let names: Vec<&[u8]> = match target {
         PushTarget::Devices(devices) => devices.iter().map(|id| id.as_str().as_bytes()).collect(),
@@ -136,7 +138,7 @@ fn names_hash(home: HashKey, target: &PushTarget) -> [u8; 8] {
 }
 
 impl Hub {
-    /// Another shard speaks of an order.
+    /// Handles a message of another shard about an order.
     pub fn peer_message(
         &mut self,
         now: Now,
@@ -174,7 +176,7 @@ impl Hub {
         }
     }
 
-    /// The API changes a push, and this is the change's owner.
+    /// Executes a command of the API that changes a push; this shard owns the change.
     pub(crate) fn change_push(
         &mut self,
         now: Now,
@@ -183,7 +185,7 @@ impl Hub {
         fx: &mut Effects,
     ) {
         let (at_s, home, push) = (now.unix_s(), self.settings.home, change.push);
-        // What was paused and resumed may be paused again.
+        // Only cancels have a name: a push may be paused again after it was resumed.
         let is_cancel = change.kind == ChangeKind::Cancel;
         let named = is_cancel.then(|| name_of_cancel(home, &change));
         let (home, what) = (cancel_home(home, push), Ordered::Change(change));
@@ -191,14 +193,14 @@ impl Hub {
         self.jobs.take_order(now, reply, order, &mut self.log, fx);
     }
 
-    /// Whether an order of another shard has something to do here: its product is known, and its
-    /// push was not cancelled before it came.
+    /// Whether an order of another shard applies here: its product is known, and its push was not
+    /// cancelled before the order arrived.
     fn may_take(&self, id: MessageId, product: &ProductKey) -> bool {
         let is_known = self.registry.products.number(product).is_some();
         is_known && !self.jobs.is_cancelled(id, Some(product))
     }
 
-    /// Goes on with the orders that have something to do.
+    /// Advances the orders that are due.
     pub(crate) fn turn_orders(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.send_scheduled(now, fx);
         for _ in 0..LOOKS_MAX {
@@ -211,7 +213,7 @@ impl Hub {
             }
         }
         self.jobs.forget(now, &mut self.log, fx);
-        // The clock may be set meanwhile.
+        // The clock may be set meanwhile, so the wait is bounded.
         let wait = self.jobs.next_scheduled_ms().map(|at_ms| {
             let left = Duration::from_millis(at_ms.saturating_sub(now.wall_ms));
             now.after(if left.is_zero() { LOOK } else { left.min(LOOK) })
@@ -219,7 +221,7 @@ impl Hub {
         earliest([self.jobs.next_due(), wait])
     }
 
-    /// Begins with the orders whose time has come; in a drain, the next start does.
+    /// Starts the orders whose sending time has come; during a drain, the next start does.
     fn send_scheduled(&mut self, now: Now, fx: &mut Effects) {
         while !self.draining
             && let Some(id) = self.jobs.take_scheduled(now.wall_ms)
@@ -228,8 +230,8 @@ impl Hub {
         }
     }
 
-    /// Goes on with the scan whose turn it is. Fan-outs pause while much waits for the store, and
-    /// in a drain.
+    /// Advances the next scan. Fan-outs pause while many pushes wait for the store, and during a
+    /// drain.
     pub(crate) fn turn_scans(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut visits = VISITS_MAX;
         let mut left = self.settings.limits.pushes.fan_out_slice;
@@ -246,7 +248,7 @@ impl Hub {
                 continue;
             }
             waiting = 0;
-            // In a drain the log is to come to rest: the next start goes on with it.
+            // A drain lets the log come to rest: the next start continues the scan.
             let pauses = self.draining || !self.log.is_easy();
             if scan.pauses() && pauses {
                 self.scans.put_last(scan);
@@ -256,7 +258,8 @@ impl Hub {
                 Some(key) => {
                     if let Some(key) = key {
                         left -= 1;
-                        // One that had come to it before a start goes on at once.
+                        // A device that the order reached before the restart does not count for the
+                        // pace.
                         let is_new = |id| !self.is_through(key, id);
                         if scan.pace.is_some() && scan.order().is_some_and(is_new) {
                             scan.visits(now);
@@ -275,7 +278,7 @@ impl Hub {
         self.scans.rotate().then_some(now.mono)
     }
 
-    /// Begins to tell the devices of a product its terms; false when too many scans wait.
+    /// Starts a scan that sends a product's devices its new terms; false if too many scans wait.
     pub(crate) fn configure(&mut self, product: u16) -> bool {
         let has_room = self.scans.has_room();
         if has_room {
@@ -284,15 +287,16 @@ impl Hub {
         has_room
     }
 
-    /// Begins to detach the devices of a product that lost its name. Its other scans end here.
+    /// Starts a scan that detaches the devices of a dropped product. Other scans of the product
+    /// end.
     pub(crate) fn drop_devices(&mut self, product: u16) {
         let ended = self.scans.end_product(product);
         ended.iter().for_each(|scan| self.walked(scan));
         self.scans.begin(Errand::Drop, Some(product), None, &self.registry);
     }
 
-    /// The device is about to change what orders go by: those that would still come to it come now,
-    /// and none that is open comes later.
+    /// Finishes a device's open orders before its tags change: pushes that are still to visit it
+    /// come now, and no order that is open now comes later.
     pub(crate) fn go_ahead(&mut self, now: Now, key: Key, fx: &mut Effects) {
         if self.jobs.last_open().is_none() {
             return;
@@ -304,9 +308,9 @@ impl Hub {
         self.jobs.pass(key.slot);
     }
 
-    /// Orders to many that were given before `id` and have still to come to the device come to it
-    /// now, so that a device sees pushes in the order of their orders. False when the log has no
-    /// room for them: then the later one must not come either.
+    /// Delivers to a device the earlier orders to many (before `id`) that are still to visit it, so
+    /// that it gets pushes in the order of their orders. False if the log has no room for them:
+    /// then the later push must not come either.
     pub(crate) fn catch_up(&mut self, now: Now, key: Key, id: MessageId, fx: &mut Effects) -> bool {
         while self.log.has_room(1) {
             let Some(earlier) = self.scans.take_earlier(&self.registry, key, id, false) else {
@@ -317,7 +321,7 @@ impl Hub {
         !self.scans.has_earlier(&self.registry, key, id)
     }
 
-    /// The device's key, with a new record if it is not known: no order that is open is for that.
+    /// The device's key, with a new record if the device is unknown; open orders skip a new record.
     pub(crate) fn find_or_make(&mut self, now: Now, product: u16, id: &str) -> Option<Key> {
         if let Some(key) = self.registry.find(product, id) {
             return Some(key);
@@ -327,8 +331,8 @@ impl Hub {
         Some(key)
     }
 
-    /// A push for many came to its end at a device, or would stand there for nobody. `seq` is where
-    /// the log has a copy that is to be removed.
+    /// Records that a push to many ended at a device, or that its stored copy there is stale. `seq`
+    /// is the offset of the copy that is to be removed from the log.
     pub(crate) fn settle_order(
         &mut self,
         now: Now,
@@ -339,13 +343,13 @@ impl Hub {
     ) {
         let Some(timeline) = self.registry.timeline(key) else { return };
         let settled = Settled { timeline, seq, end: outcome.and_then(end_of) };
-        // The row that tells of what a later push replaced must not come after the end of that one:
-        // a start between the two would bring the older push to the device again.
+        // The row about a push that a later push replaced must not come after the row about the end
+        // of the later one: a start between the two would bring the older push to the device again.
         let at_once = self.draining || outcome == Some(Outcome::Rejected(Rejection::Collapsed));
         self.jobs.settle(now, id, settled, at_once);
     }
 
-    /// After a start: each order that is open goes on.
+    /// Continues each open order after a start.
     pub(crate) fn resume_orders(&mut self, now: Now, over: &BTreeSet<MessageId>, fx: &mut Effects) {
         let open: Vec<MessageId> = self.jobs.open().chain(self.jobs.scheduled()).collect();
         for id in open {
@@ -362,7 +366,7 @@ impl Hub {
         self.jobs.tidy();
     }
 
-    /// The scan over this shard's devices begins.
+    /// Starts the order's scan over this shard's devices, or applies the change that it is.
     pub(crate) fn scan_order(&mut self, now: Now, id: MessageId, fx: &mut Effects) {
         let Some(open) = self.jobs.at(id).and_then(|job| job.open.as_ref()) else { return };
         let order = open.order.clone();
@@ -401,7 +405,7 @@ impl Hub {
         scan.pace = to_many.devices_per_s.map(|rate| Pace::new(rate, self.settings.shards));
     }
 
-    /// A change of a push is on stable storage.
+    /// Applies a stored change of a push: cancel, pause or resume.
     fn take_change(&mut self, id: MessageId, change: &Change) {
         if change.kind == ChangeKind::Cancel {
             return self.scan_recall(id, change);
@@ -416,8 +420,8 @@ impl Hub {
         self.jobs.walked(id);
     }
 
-    /// A cancel is on stable storage: its push goes no further, and the scan that recalls it
-    /// begins, if it may wait somewhere.
+    /// Applies a stored cancel: ends the push's fan-out, and starts the scan that recalls the push
+    /// if it may be in a queue.
     fn scan_recall(&mut self, id: MessageId, cancel: &Change) {
         let push = cancel.push;
         self.jobs.cancel(push, id);
@@ -447,12 +451,12 @@ impl Hub {
 
     fn close_order(&mut self, id: MessageId, fx: &mut Effects) {
         if self.jobs.close(id, &mut self.log, fx) {
-            // A start may have begun to scan again what was over already.
+            // A start may have begun to scan again for an order that was over already.
             self.scans.end_order(id);
         }
     }
 
-    /// Whether a scan has nothing to do at a device: it is through with the order already.
+    /// Whether the order needs nothing at this device any more, so that its scan skips it.
     fn is_through(&self, key: Key, id: MessageId) -> bool {
         if self.jobs.through(key.slot) >= id {
             return true;
@@ -461,7 +465,7 @@ impl Hub {
         timeline.is_some_and(|timeline| self.has_come(id, timeline, Some(key)))
     }
 
-    /// Whether an order that goes on after a start had come to a device before.
+    /// Whether an order that continues after a start had reached a device before.
     fn has_come(&self, id: MessageId, timeline: TimelineId, key: Option<Key>) -> bool {
         let open = self.jobs.at(id).and_then(|job| job.open.as_ref());
         let Some(open) = open.filter(|open| open.is_resumed) else { return false };
@@ -470,8 +474,8 @@ impl Hub {
             || queue.is_some_and(|queue| queue.items().any(|item| item.id == id))
     }
 
-    /// Does what there is to do at a device. False: not now, for the log has no room for what
-    /// comes before.
+    /// Does a scan's work at a device. False: not now, because the log has no room for the orders
+    /// that must come first.
     pub(crate) fn visit(&mut self, now: Now, key: Key, errand: &Errand, fx: &mut Effects) -> bool {
         match errand {
             Errand::Push(sending) => {
@@ -487,7 +491,7 @@ impl Hub {
         true
     }
 
-    /// Takes an order's push to a device.
+    /// Brings an order's push to a device that a scan visits.
     fn visit_with(&mut self, now: Now, key: Key, sending: &Sending, fx: &mut Effects) {
         let id = sending.push.id;
         if self.is_through(key, id) {
@@ -501,7 +505,7 @@ impl Hub {
         }
     }
 
-    /// Takes an order's push to a device that it names.
+    /// Brings an order's push to a device of its list.
     fn visit_named(&mut self, now: Now, to: DeviceName<'_>, sending: &Sending, fx: &mut Effects) {
         let id = sending.push.id;
         let timeline = self.registry.timeline_of(&sending.push.product, to.id);
@@ -532,7 +536,7 @@ impl Hub {
         }
     }
 
-    /// Takes a push that was cancelled out of a device's queue.
+    /// Removes a cancelled push from a device's queue.
     fn recall(&mut self, now: Now, key: Key, push: MessageId, fx: &mut Effects) {
         let Some(device) = self.registry.at_mut(key) else { return };
         let product = device.product;
@@ -554,8 +558,8 @@ impl Hub {
         }
     }
 
-    /// The wishes a device had at its Bind are not remembered: the product's default holds, and
-    /// the window only ever shrinks.
+    /// Sends a device its product's new terms. The wishes of its Bind are not stored: the heartbeat
+    /// is the product's default, and the window only ever shrinks.
     fn tell_terms(&mut self, key: Key, fx: &mut Effects) {
         let Some(device) = self.registry.at(key) else { return };
         let Some(conn) = device.conn() else { return };
@@ -569,7 +573,7 @@ impl Hub {
         fx.deliveries.push((conn, PushDelivery::Configure { term, heartbeat_s, inflight_max }));
     }
 
-    /// The device's product is gone, and so is the device.
+    /// Discards a device whose product was dropped, with its queue, tags and row.
     fn discard(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some((product, id)) = self.registry.names(key) else { return };
         let Some(device) = self.registry.at_mut(key) else { return };
@@ -581,8 +585,8 @@ impl Hub {
         }
         let kick = Farewell::of(Refusal::AdminKick);
         match self.registry.at(key).map(|device| PresenceVersion(device.epoch)) {
-            // The product was made again, and the device may be online under it: this word about
-            // it must be known as late.
+            // The product was created again, and the device may be online under it: the version
+            // marks this transition as older.
             Some(version) if self.registry.products.number(&product).is_some() => {
                 self.kick_at(now, key, kick, version, fx);
             }

@@ -1,10 +1,10 @@
-//! A push finds its place at a device, and its end.
+//! A push at one device: how it enters the queue, and how it ends.
 //!
-//! `place` takes a push on, or says at once what becomes of it; `end` is the only way out of a
-//! queue. Between them the push is in exactly one queue, on the way or waiting. A push that is for
-//! now or never takes a place only if it can be sent now. A push is handed to the log only when it
-//! has to wait: one that is acknowledged while its sender waits never gets there. The end of one
-//! whose place in the log is not known yet is told the log when it is.
+//! `place` accepts a push, or returns its outcome at once; `end` is the only way out of a queue.
+//! Between them the push is in exactly one queue, in flight or waiting. A push with time to live 0
+//! is accepted only if it can be sent now. A push is handed to the log only when it has to wait:
+//! one that is acknowledged while its sender waits never gets there. If a push ends before the log
+//! has told its offset, it is removed from the log once the offset is known.
 
 use crate::log::rejection;
 use crate::registry::DeviceName;
@@ -26,37 +26,37 @@ use model::timeline::Seq;
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
 
-/// A push, and who wants to know of its end.
+/// A push, and who is notified when it ends.
 #[derive(Clone)]
 pub(crate) struct Sending {
     /// The push.
     pub push: Arc<Push>,
-    /// Its end at each device is told as an event.
+    /// The push's outcome at each device is published as an event.
     pub receipts: bool,
-    /// It is a fan-out: a job counts the outcomes. Otherwise an order waits for each of them.
+    /// The push is a fan-out: a job counts the outcomes. Otherwise an order waits for each of them.
     pub counted: bool,
 }
 
-/// Place of a push that was judged.
+/// How a judged push is put into a queue.
 pub(crate) struct Placing {
     /// Bounds of the device's queue.
     pub room: QueueLimits,
-    /// Who wants to know of its end.
+    /// Who is notified when the push ends.
     pub watch: Watch,
-    /// Whether the log has it already.
+    /// Whether the log has stored the push already.
     pub kept: Kept,
 }
 
-/// End of a push at a device.
+/// A push that ended at a device.
 struct Ended<'a> {
     item: &'a Item,
-    /// Where the log has it and is to remove it.
+    /// Offset of the push's copy in the device's timeline, if the log is to remove it.
     seq: Option<Seq>,
     outcome: Outcome,
 }
 
 impl Hub {
-    /// Takes a push on for a device, or says what becomes of it at once.
+    /// Accepts a push for a device, or returns its outcome at once.
     pub(crate) fn place(
         &mut self,
         now: Now,
@@ -74,7 +74,7 @@ impl Hub {
         None
     }
 
-    /// Puts a push that was judged into a device's queue, and sends it if it can.
+    /// Puts a judged push into a device's queue, and sends it if possible.
     pub(crate) fn take_in(
         &mut self,
         now: Now,
@@ -86,8 +86,8 @@ impl Hub {
         let Placing { room, watch, kept } = placing;
         let Some(device) = self.registry.at_mut(key) else { return };
         let (online, queue) = (device.conn().is_some(), &mut device.extra().queue);
-        // Whoever has something that may wait keeps it until the log has what replaces it, for that
-        // may be refused.
+        // A queued push that is stored stays until the log has stored the one that replaces it,
+        // because the log may refuse that one.
         let (mut replaced, mut evicted) = (Vec::new(), Vec::new());
         queue.collapse(push, push.stores() && kept == Kept::No, &mut replaced);
         let stays = queue.collapsing(push).is_some();
@@ -105,8 +105,9 @@ impl Hub {
         self.pump(now, key, fx);
         let queue = self.registry.at_mut(key).and_then(|device| device.queue_mut());
         let went = queue.and_then(|queue| queue.find(id)).is_some_and(|item| item.times > 0);
-        // An acknowledgement spares the log the trouble, if one may come soon. But what takes the
-        // place of something that is kept is kept before that is over: a kill must leave one.
+        // If an acknowledgement may come soon, storing is put off, as it may spare the log the
+        // write. But a push that replaces a stored one is stored before the old one ends, so that a
+        // kill leaves one of them.
         let waits_for_ack = online && (watch.answers || went);
         let mut others = evicted.iter().chain(&replaced);
         let in_place = stays || others.any(|item| item.kept() != Kept::No);
@@ -121,7 +122,7 @@ impl Hub {
         }
     }
 
-    /// Gives an item that left its queue its outcome.
+    /// Ends an item that left its queue, with this outcome.
     pub(crate) fn end(
         &mut self,
         now: Now,
@@ -130,7 +131,7 @@ impl Hub {
         outcome: Outcome,
         fx: &mut Effects,
     ) {
-        // What is asked of the log and not answered is told it then.
+        // If the append is still unanswered, its completion removes the copy (`stored`).
         let seq = match item.kept() {
             Kept::At(seq) => Some(seq),
             Kept::No | Kept::Asked => None,
@@ -138,7 +139,7 @@ impl Hub {
         self.finish(now, key, Ended { item: &item, seq, outcome }, fx);
     }
 
-    /// The same, when the log hears of it in another way.
+    /// Ends an item like [`end`](Hub::end), but leaves its copy in the log to the caller.
     pub(crate) fn end_unlogged(
         &mut self,
         now: Now,
@@ -174,8 +175,8 @@ impl Hub {
         }
     }
 
-    /// Asks the log to keep a push that waits, unless it was asked before. When no more may wait
-    /// for the log, the push is over.
+    /// Asks the log to store a waiting push, unless it was asked before. If too many pushes wait
+    /// for the log, the push is rejected as Busy.
     pub(crate) fn keep(&mut self, now: Now, key: Key, id: MessageId, fx: &mut Effects) {
         let room = self.log.has_room(1);
         let Some(device) = self.registry.at_mut(key) else { return };
@@ -193,7 +194,7 @@ impl Hub {
         }
     }
 
-    /// An append was answered: for each device, where the push stands in its timeline.
+    /// Handles the log's answer to an append, with the push's offset in each device's timeline.
     pub(crate) fn kept(
         &mut self,
         now: Now,
@@ -211,7 +212,7 @@ impl Hub {
             Err(error) => Err(error),
         };
         for (at, key) in keys.into_iter().enumerate() {
-            // Whoever is gone was forgotten after the append, and the push with it.
+            // A device that is gone was forgotten after the append, together with its push.
             let Some(device) = self.registry.at_mut(key) else { continue };
             device.extra().asked -= 1;
             match &result {
@@ -220,7 +221,8 @@ impl Hub {
                     if device.rowed() {
                         self.stored(now, key, id, seq, fx);
                     } else {
-                        // Its row was refused: it could not be found again.
+                        // The device's row was refused: after a restart the push could not be
+                        // found.
                         self.remove_kept(key, seq, fx);
                         self.not_stored(now, key, id, StoreError::Busy, fx);
                     }
@@ -231,14 +233,14 @@ impl Hub {
         }
     }
 
-    /// The log has a push of a device, there.
+    /// Handles a stored push of a device, at this offset.
     fn stored(&mut self, now: Now, key: Key, id: MessageId, seq: Seq, fx: &mut Effects) {
         fx.counters.count(PushCounter::Stored);
         let Some(device) = self.registry.at_mut(key) else { return };
         let online = device.conn().is_some();
         let item = device.queue_mut().and_then(|queue| queue.find(id));
         let Some(item) = item.filter(|item| item.kept() == Kept::Asked) else {
-            // It is over by now, and nobody could say so before.
+            // The push has ended meanwhile, when its offset was not known yet.
             return match self.jobs.at(id) {
                 Some(_) => self.settle_order(now, key, id, Some(seq), None),
                 None => self.remove_kept(key, seq, fx),
@@ -266,7 +268,7 @@ impl Hub {
         }
     }
 
-    /// The log did not take a push of a device.
+    /// Handles a push of a device that the log refused.
     fn not_stored(
         &mut self,
         now: Now,
@@ -285,15 +287,15 @@ impl Hub {
         self.pump(now, key, fx);
     }
 
-    /// A push that the log keeps for a device is over.
+    /// Asks the log to remove a stored push that ended at a device.
     pub(crate) fn remove_kept(&mut self, key: Key, seq: Seq, fx: &mut Effects) {
         if let Some(timeline) = self.registry.timeline(key) {
             self.log.remove(timeline, vec![seq], fx);
         }
     }
 
-    /// The device is away: what the log does not know yet goes there, what is for now is over, and
-    /// bodies that the log has are let go.
+    /// Handles a device that went offline: unstored pushes go to the log, pushes with time to live
+    /// 0 end, and bodies that the log has are freed.
     pub(crate) fn park(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(device) = self.registry.at_mut(key) else { return };
         let Some(queue) = device.queue_mut() else { return };
@@ -310,7 +312,7 @@ impl Hub {
         }
     }
 
-    /// What the device's queue has too long is over.
+    /// Ends the expired pushes in a device's queue.
     pub(crate) fn expire_queue(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(device) = self.registry.at_mut(key) else { return };
         let Some(queue) = device.queue_mut() else { return };
@@ -321,8 +323,8 @@ impl Hub {
         }
     }
 
-    /// Whether a push may take a place, or what becomes of it without one. What has expired in the
-    /// device's queue takes none.
+    /// The room for a push in a device's queue, or its outcome if it may not enter. Expired pushes
+    /// leave the queue first.
     pub(crate) fn judge(
         &mut self,
         now: Now,
@@ -352,7 +354,7 @@ impl Hub {
         }
         let (empty, room) = (Default::default(), room(product));
         let queue = device.queue().unwrap_or(&empty);
-        // The later order holds, whichever of the two comes to the device first.
+        // The later order wins, whichever of the two visits the device first.
         if queue.collapsing(push).is_some_and(|item| item.id > push.id) {
             return rejected(Rejection::Collapsed);
         }
@@ -372,8 +374,8 @@ impl Hub {
         Ok(room)
     }
 
-    /// Has a push for a device published on its product's topic too, whatever becomes of it at
-    /// the device: only one that is blocked, or whose time is over, is told nothing anywhere.
+    /// Publishes a device's push on its product's topic too, whatever its outcome at the device;
+    /// not if the device is blocked or the push has expired.
     pub(crate) fn mirror(&self, now: Now, to: DeviceName<'_>, push: &Arc<Push>, fx: &mut Effects) {
         let product = self.registry.products.of(to.product);
         if product.topic.is_none() || push.expired(now.unix_s()) {
@@ -389,7 +391,7 @@ impl Hub {
         }
     }
 
-    /// The same for a device with a record.
+    /// Publishes a push on the topic, for a device with a record.
     pub(crate) fn mirror_at(&self, now: Now, key: Key, push: &Arc<Push>, fx: &mut Effects) {
         let Some(product) = self.registry.at(key).map(|device| device.product) else { return };
         if self.registry.products.of(product).topic.is_some()
@@ -399,8 +401,8 @@ impl Hub {
         }
     }
 
-    /// The device's record, and whether it was made for this push; or what becomes of the push,
-    /// which has been told then.
+    /// The device's record, and whether it was made for this push; or the outcome of the push,
+    /// which has been reported then.
     pub(crate) fn find_place(
         &mut self,
         now: Now,
@@ -431,7 +433,7 @@ impl Hub {
         Err(outcome)
     }
 
-    /// Says of a push that takes no place what becomes of it.
+    /// Reports the outcome of a push that does not enter a queue.
     pub(crate) fn tell_outcome(
         &mut self,
         now: Now,

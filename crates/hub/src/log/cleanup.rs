@@ -1,8 +1,9 @@
-//! Cleanup queue for the log: nobody waits for it, and a refusal is no reason to forget it.
+//! Cleanup queue for the log: no answer waits for a cleanup, but a refused one must be retried.
 //!
-//! A refused removal is asked for again after a pause. Removals name what they remove and never do
-//! harm; a row or a timeline is done away with only while its device is not known, for it may have
-//! come back meanwhile. What finds no room here is counted, and found again at the next start.
+//! A refused removal is retried after a pause. Removals name the messages and never do harm; a row
+//! or a timeline is deleted only while its device is unknown, because the device may have been
+//! registered again meanwhile. A cleanup that finds the queue full is counted, and found again at
+//! the next start.
 
 use super::LogCalls;
 use super::durable::product::key as row_of_product;
@@ -18,27 +19,27 @@ use model::timeline::{Seq, TimelineId};
 
 /// Cleanup that the log has to do.
 pub(crate) enum CleanupTask {
-    /// These messages are over.
+    /// Ended messages of a timeline, to be removed.
     Remove(TimelineId, Vec<Seq>),
-    /// The row of a device that is not known any more.
+    /// The row of a device that is no longer known.
     Delete(ProductKey, DeviceId),
-    /// What waited for a device that is not known any more.
+    /// The timeline of a device that is no longer known.
     Forget(ProductKey, DeviceId),
-    /// The row of a product that was dropped and of which nothing is left.
+    /// The row of a dropped product that has no devices left.
     Undrop(ProductKey),
     /// A row of an order that is over.
     Unorder(Box<[u8]>),
 }
 
 impl LogCalls {
-    /// Does a cleanup when its turn comes.
+    /// Queues a cleanup for later.
     pub fn clean_later(&mut self, task: CleanupTask, fx: &mut Effects) {
         if !self.cleanups.put(task) {
             fx.counters.count(ProcessCounter::RemovalsGivenUp);
         }
     }
 
-    /// Asks again for what was refused.
+    /// Completes a cleanup: one that the log refused is queued again.
     pub fn retry(
         &mut self,
         now: Now,
@@ -48,18 +49,18 @@ impl LogCalls {
     ) {
         match result {
             Ok(_) => {}
-            // The product may be made again any moment; the next start finds the row.
+            // The product may be created again at any moment; the next start finds the row.
             Err(_) if matches!(task, CleanupTask::Undrop(_)) => {}
             Err(error) if may_be_taken_later(error) => {
                 self.cleanups.pause(now);
                 self.clean_later(task, fx);
             }
-            // It takes nothing more until a restart, which finds it.
+            // The log refuses writes until a restart, and that start finds the leftover.
             Err(_) => fx.counters.count(ProcessCounter::RemovalsGivenUp),
         }
     }
 
-    /// Does a slice of the cleanups, if it is time.
+    /// Runs a slice of the queued cleanups, if the pause is over.
     pub fn turn_cleanups(
         &mut self,
         now: Now,
@@ -79,7 +80,7 @@ impl LogCalls {
         Some(now.mono)
     }
 
-    /// Does a cleanup.
+    /// Runs a cleanup now.
     pub fn clean(&mut self, task: CleanupTask, registry: &Registry, fx: &mut Effects) {
         if let CleanupTask::Remove(timeline, seqs) = task {
             return self.remove(timeline, seqs, fx);

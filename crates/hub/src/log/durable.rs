@@ -1,9 +1,9 @@
-//! The hub's nouns as bytes: what stands in rows, labels and bodies of the durable log.
+//! Encodings of the hub's types: rows, labels and bodies in the durable log.
 //!
-//! Little endian, by hand, each value with its version in front; a text is a byte of length and its
-//! bytes. The layouts are drawn in `docs/storage.md`. Decoding trusts nothing: bytes that make no
-//! sense are `None`, never a panic, and so are bytes that are left over. Only the last field of a
-//! body may be of any length.
+//! Little endian, written by hand, each value with its version in front; a text is one byte of
+//! length and its bytes. `docs/storage.md` draws the layouts. Decoding trusts nothing: malformed
+//! bytes give `None`, never a panic, and so do trailing bytes. Only the last field of a body may
+//! have any length.
 
 mod bytes;
 pub(crate) mod device;
@@ -20,17 +20,17 @@ use model::id::{DeviceId, ProductKey};
 use model::ports::log::Table;
 use model::timeline::{Space, TimelineId};
 
-/// The hash that says at which shard a device is at home.
+/// The hash that chooses the shard of a device.
 pub fn home_parts(home: HashKey, product: &ProductKey, device: &DeviceId) -> u64 {
     home.of(&[product.as_str().as_bytes(), device.as_str().as_bytes()])
 }
 
-/// The timeline of the pushes that wait for a device.
+/// The timeline of a device's queued pushes.
 pub fn timeline_of(home: HashKey, product: &str, device: &str) -> TimelineId {
     TimelineId::of(Space::Pushes, home, &[product.as_bytes(), device.as_bytes()])
 }
 
-/// Whose pushes stand in which timeline, as the row of a device says; in words.
+/// The timeline to which a device's row belongs, and a description of the device.
 pub fn owner_of_row(home: HashKey, table: Table, key: &[u8]) -> Option<(TimelineId, String)> {
     let (product, id) = device::names(key).filter(|_| table == Table::Devices)?;
     let (product, id) = (product.as_str(), id.as_str());

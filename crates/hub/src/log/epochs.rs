@@ -1,14 +1,15 @@
-//! Numbers of sessions rise, over a restart too, even if the clock went back.
+//! Session epochs: numbers that rise across restarts, even if the clock was set back.
 //!
-//! They are versions of presence too: a device that goes gets a number of the same clock, so that
-//! whatever happens to a device is in order. That never waits: when the bound is used up, it is the
-//! number right behind the one under which the device came, which no other end has.
+//! Epochs are versions of presence too: a device that disconnects gets a number of the same clock,
+//! so that all transitions of a device are ordered. A disconnect never waits for a number: when the
+//! bound is used up, its version is the number directly after the session's epoch, which no other
+//! disconnect has.
 //!
-//! The log keeps a bound that no epoch of this shard exceeds; it is raised ahead of time, and after
-//! a restart the first epoch is above it. While it cannot be raised (the log is busy or full) the
-//! rest of it is used up, then Binds are told to come back. When the log has failed for good it is
-//! given up: better a session whose number may be given again, if the clock goes back at the
-//! restart that must follow, than none.
+//! The log stores a bound that no epoch of this shard exceeds; it is raised ahead of time, and
+//! after a restart the first epoch is above it. While it cannot be raised (the log is busy or full)
+//! the rest of it is used up, then Binds are answered with a retry time. When the log has failed
+//! for good the bound is ignored: a session whose number may be reused, if the clock goes back at
+//! the restart that must follow, is better than no session.
 
 use super::LogCalls;
 use super::durable::mark;
@@ -19,58 +20,59 @@ use model::id::{MessageId, ShardId};
 use model::ports::log::{StoreError, Table, Write};
 use model::presence::PresenceVersion;
 
-/// So far ahead of the clock the bound is set, milliseconds.
+/// How far ahead of the clock the bound is set, milliseconds.
 const RESERVE_MS: u64 = 15_000;
 
-/// It is raised when no more than this is left, milliseconds.
+/// The bound is raised when no more than this is left, milliseconds.
 const LEFT_MS: u64 = 7_500;
 
 /// The epochs of one shard.
 pub(crate) struct Epochs {
     shard: ShardId,
-    /// The highest one given, or that may have been given before the start.
+    /// The highest epoch that was given, or may have been given before the start.
     last: u64,
     bound: u64,
     asked: bool,
     free: bool,
-    /// The highest id of a push, or epoch of a row, that was restored.
+    /// The highest restored id of a push, or epoch of a row.
     last_id: u64,
 }
 
 impl Epochs {
-    /// Nothing was given yet.
+    /// Epochs of a shard that has given none yet.
     pub fn new(shard: ShardId) -> Epochs {
         Epochs { shard, last: 0, bound: 0, asked: false, free: false, last_id: 0 }
     }
 
-    /// An id was in use before the start.
+    /// Notes an id that was in use before the start.
     pub fn restore_id(&mut self, id: u64) {
         self.last_id = self.last_id.max(id);
     }
 
-    /// Not below any id or epoch that was given before the start: where new ids must begin.
+    /// A bound that no id or epoch given before the start exceeds; new ids must begin above it.
     pub fn id_floor(&self) -> MessageId {
         MessageId(self.last.max(self.last_id))
     }
 
-    /// A bound that was in force before the start.
+    /// Notes a bound that was in force before the start.
     pub fn restore(&mut self, bound: u64) {
         self.last = self.last.max(bound);
     }
 
-    /// Not below any epoch ever given.
+    /// A number that no epoch given so far exceeds.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// Whether there is another epoch, and the version of an end before it.
+    /// Whether the bound leaves room for another epoch and the end version of the session before
+    /// it.
     pub fn has_next(&self) -> bool {
         self.free || (self.last >> 22) + 1 < self.bound >> 22
     }
 
-    /// The next epoch: by the wall clock as far as the bound lets it. Where an idle time left the
-    /// bound behind the clock, it tells a time shortly before the bound, which leaves room for more
-    /// until the log has the next one.
+    /// The next epoch: the wall clock's time as far as the bound permits. If an idle time left the
+    /// bound behind the clock, the epoch is a time shortly before the bound, which leaves room for
+    /// more until the log has stored the next bound.
     pub fn next(&mut self, now: Now) -> u64 {
         let fresh = PresenceVersion::after(self.last, now.wall_ms).0;
         let before_bound = (self.bound >> 22).saturating_sub(LEFT_MS) + MessageId::EPOCH_MS;
@@ -89,21 +91,21 @@ impl Epochs {
         }
     }
 
-    /// The version right behind an epoch. Numbers that are given later are above it.
+    /// The version directly after an epoch. Numbers that are given later are above it.
     pub fn behind(&mut self, epoch: u64) -> PresenceVersion {
         let version = PresenceVersion::after(epoch, 0);
         self.last = self.last.max(version.0);
         version
     }
 
-    /// A version of another clock was seen: epochs are above it from now on, once the bound is.
+    /// Notes a version of another clock: later epochs are above it, once the bound is.
     pub fn observe(&mut self, seen: PresenceVersion) {
         if seen <= PresenceVersion::LAST {
             self.last = self.last.max(seen.0);
         }
     }
 
-    /// The log has answered.
+    /// Completes the raising of the bound after the log's answer.
     pub fn marked(&mut self, bound: u64, result: Result<(), StoreError>) {
         self.asked = false;
         match result {
@@ -113,7 +115,7 @@ impl Epochs {
         }
     }
 
-    /// The bound to ask for, if it is time.
+    /// The bound to ask for, if it is time to raise it.
     fn wanted(&self, now: Now) -> Option<u64> {
         let at = |ms: u64| (self.last >> 22).max(clock(now)) + ms;
         let is_time = !self.asked && !self.free && self.bound < at(LEFT_MS) << 22;

@@ -1,4 +1,4 @@
-//! Pending calls to the log: what was asked of it, until it answers.
+//! Pending calls to the log: their purposes, until they complete.
 
 use super::cleanup::CleanupTask;
 use crate::lists::Claim;
@@ -12,33 +12,33 @@ use model::product::Product;
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
-/// Call to the log that is not completed: what it was for.
+/// Purpose of an open call to the log.
 pub(crate) enum PendingCall {
-    /// A push waits for devices.
+    /// Stores a push for devices.
     Keep(MessageId, Vec<Key>),
-    /// An order with an idempotency key.
+    /// Stores an order with an idempotency key.
     Claim(Box<Claim>),
-    /// Pushes are over.
+    /// Removes ended pushes.
     Remove(TimelineId, Vec<Seq>),
-    /// A row or a timeline has to go.
+    /// Deletes a leftover row or timeline.
     Cleanup(Box<CleanupTask>),
-    /// A device's row: nobody waits for it.
+    /// Writes a device's row; no answer waits for it.
     Row(Key),
-    /// The row of a device that was kicked, to be answered: whether it was online.
+    /// Writes the row of a kicked device; the command is then answered with `was_online`.
     Kicked { reply: u64, key: Key, was_online: bool },
-    /// A device is fetching bodies.
+    /// Fetches bodies for a device.
     Pull(Key, Fetch),
-    /// An order of the API.
+    /// Executes a command of the API.
     Order(Box<Order>),
-    /// A Report that webhooks want.
+    /// Stores a Report for webhooks.
     Report(Box<WaitingReport>),
-    /// Epochs may be so high.
+    /// Raises the bound of epochs to this number.
     Mark(u64),
-    /// An order to many was taken.
+    /// Stores an order to many.
     Take(MessageId),
-    /// Of an order to many it is told at whom it came to its end.
+    /// Records at which devices an order to many ended.
     Told(MessageId, Vec<Settled>),
-    /// An order to many is over everywhere.
+    /// Records the final counts of an order to many.
     Close(MessageId),
 }
 
@@ -47,21 +47,21 @@ const _: () = assert!(size_of::<Queue>() <= 96 && size_of::<PendingCall>() <= 64
 /// Bodies that a device is fetching.
 #[derive(Clone, Copy)]
 pub(crate) struct Fetch {
-    /// The place of the first.
+    /// Offset of the first body.
     pub first: Seq,
-    /// How many.
+    /// Number of bodies.
     pub count: usize,
 }
 
-/// An order of the API that is carried out, and answered, once it is on stable storage.
+/// A command of the API that takes effect, and is answered, once it is on stable storage.
 pub(crate) struct Order {
     /// The number of the command.
     pub reply: u64,
-    /// What is to be done.
+    /// The change to make.
     pub what: OrderWhat,
 }
 
-/// What an order of the API changes.
+/// Change that a command of the API makes.
 pub(crate) enum OrderWhat {
     /// Make or change a product.
     Put(Arc<Product>),

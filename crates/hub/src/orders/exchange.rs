@@ -1,6 +1,6 @@
-//! An order on its way: to the log, to the other shards, and to its end.
+//! Distribution of an order: to the log, to the other shards, and to its end.
 //!
-//! Nothing here knows a device: what is done at each of them is the scan's.
+//! This file knows no devices: the scan does the work at each of them.
 
 use super::jobs::{Job, Jobs, Open, Other, Settled};
 use super::{OrderMessage, StoredOrder};
@@ -18,17 +18,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Ends that one row tells of.
+/// Most ended devices in one row.
 const SETTLED_MAX: usize = 1_024;
 
-/// How long ends are gathered for one row.
+/// How long ended devices are gathered for one row.
 const GATHER: Duration = Duration::from_millis(200);
 
-/// How long a refusal is taken to last.
+/// Pause after a refusal of the log or of another shard.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Jobs {
-    /// The API orders a push for many, and this is the order's owner.
+    /// Accepts an order to many from the API; this shard owns it.
     pub fn take_order(
         &mut self,
         now: Now,
@@ -64,7 +64,7 @@ impl Jobs {
         self.keep_order(now, Arc::new(order), vec![reply], log, fx);
     }
 
-    /// Its owner tells of an order, which this shard is to take.
+    /// Stores an order of another shard, its owner, or reports how far it is here.
     pub fn told_to_take(
         &mut self,
         now: Now,
@@ -77,7 +77,7 @@ impl Jobs {
         let over = OrderMessage::Over(id, self.knows_push_of(&order));
         let answer = match self.at(id).map(|job| job.open.as_ref()) {
             Some(None) => over,
-            // It is answered when it is on stable storage.
+            // The owner gets its answer when the order is on stable storage.
             Some(Some(open)) if !open.is_kept => return,
             Some(Some(open)) => {
                 fx.peer_messages.push((from, OrderMessage::Taken(id, true)));
@@ -92,7 +92,7 @@ impl Jobs {
         fx.peer_messages.push((from, answer));
     }
 
-    /// Another shard has an order on stable storage; or cannot now.
+    /// Notes that another shard has stored an order, or cannot now.
     pub fn taken(&mut self, now: Now, from: ShardId, id: MessageId, is_taken: bool) {
         let again = now.after(if is_taken { self.silence } else { PAUSE });
         let Some(open) = self.at_mut(id).and_then(|job| job.open.as_mut()) else { return };
@@ -105,8 +105,8 @@ impl Jobs {
         self.look(id, again);
     }
 
-    /// Another shard is through with an order, and perhaps knows the push that it changes. False:
-    /// it is not open here any more.
+    /// Notes that another shard is through with an order, and whether it knows the push that the
+    /// order changes. False if the order is no longer open here.
     pub fn over(&mut self, now: Now, from: ShardId, id: MessageId, is_known: bool) -> bool {
         let Some(open) = self.at_mut(id).and_then(|job| job.open.as_mut()) else { return false };
         if let Some(other) = open.others.get_mut(&from.0) {
@@ -117,7 +117,8 @@ impl Jobs {
         true
     }
 
-    /// The log has answered an order's row. Whether it goes on.
+    /// Handles the log's answer to an order's row: true if the order goes on, false if it was
+    /// refused.
     pub fn kept(
         &mut self,
         id: MessageId,
@@ -144,24 +145,25 @@ impl Jobs {
         false
     }
 
-    /// Tells the other shards of an order as far as they do not know, and answers those who wait
-    /// for it.
+    /// Sends an order to the shards that have not confirmed it, and answers its commands if all
+    /// have.
     pub fn go_on(&mut self, now: Now, id: MessageId, fx: &mut Effects) {
         self.tell_others(now, id, fx);
     }
 
-    /// Answers those who wait for an order, once every shard has spoken.
+    /// Answers the commands of an order, once every shard has answered or is late.
     pub fn answer_order(&mut self, id: MessageId, fx: &mut Effects) {
         let Some(job) = self.at_mut(id) else { return };
-        // A change is answered when it is over.
+        // A change is answered only when it is over.
         let may_answer = |open: &&mut Box<Open>| !open.is_being_taken() && job.changes.is_none();
         let Some(open) = job.open.as_mut().filter(may_answer) else { return };
         let counts = job.counts;
         fx.answers.extend(open.replies.drain(..).map(|reply| (reply, pushed(id, counts))));
     }
 
-    /// A push for many came to its end at a device, or would stand there for nobody: a row tells of
-    /// it before the copy, if there is one, is removed. At once, if nothing is to be gathered.
+    /// Records that a push to many ended at a device, or that its copy there is stale: a row says
+    /// so before the copy, if any, is removed. With `at_once` the row is written without gathering
+    /// more.
     pub fn settle(&mut self, now: Now, id: MessageId, settled: Settled, at_once: bool) {
         let Some(job) = self.at_mut(id) else { return };
         job.settled.push(settled);
@@ -169,7 +171,7 @@ impl Jobs {
         self.look(id, if is_many { now.mono } else { now.after(GATHER) });
     }
 
-    /// Goes on with an order that has something to do. True: it is to be closed.
+    /// Advances an order that is due. True: it is to be closed.
     pub fn look_at(
         &mut self,
         now: Now,
@@ -190,7 +192,8 @@ impl Jobs {
         let is_idle = is_told && is_through && job.asked == 0;
         let Some(open) = job.open.as_mut().filter(|open| open.is_kept) else { return false };
         if owner != me {
-            // Its owner says that it is closed; until then it may not have heard.
+            // Reports to the owner, again and again until the owner closes the order, as a report
+            // may be lost.
             let due = open.over.is_none_or(|due| due <= now.mono);
             if is_idle && due {
                 open.over = Some(again);
@@ -198,7 +201,7 @@ impl Jobs {
                 let over = OrderMessage::Over(id, self.knows_push_of(&order));
                 fx.peer_messages.push((owner, over));
             }
-            // One that is at work is looked at when that has been told.
+            // An order that is still at work here is looked at again when its next row is stored.
             let over = self.at(id).and_then(|job| job.open.as_ref()).and_then(|open| open.over);
             if let Some(due) = over.filter(|_| is_idle) {
                 self.look(id, due);
@@ -211,7 +214,7 @@ impl Jobs {
         is_idle && open.is_some_and(|open| open.others.values().all(is_done))
     }
 
-    /// The log has answered a row that tells of ends.
+    /// Handles the log's answer to a row of ended devices.
     pub fn ends_told(
         &mut self,
         now: Now,
@@ -225,7 +228,7 @@ impl Jobs {
             self.look_at_cancel_of(id, now.mono);
             return self.look(id, now.mono);
         }
-        // What was to be removed is being removed; that it was is told again.
+        // The copies are being removed already; only the row is written again.
         for ended in settled {
             if let Some(end) = ended.end {
                 job.told[end] -= 1;
@@ -235,8 +238,8 @@ impl Jobs {
         self.look(id, now.after(PAUSE));
     }
 
-    /// All shards are through: of the order only its counts remain. False: it is not open, or is
-    /// being closed.
+    /// Closes an order that all shards are through with: only its counts remain. False if the order
+    /// is not open, or already being closed.
     pub fn close(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) -> bool {
         self.tell_ends(id, log, fx);
         let shard = self.shard;
@@ -255,7 +258,7 @@ impl Jobs {
         true
     }
 
-    /// The log has answered the row of counts of an order that is over.
+    /// Handles the log's answer to the row of final counts.
     pub fn counts_kept(
         &mut self,
         now: Now,
@@ -289,7 +292,7 @@ impl Jobs {
         tell_close(id, &open.others, true, fx);
     }
 
-    /// All shards are through with the change of a push that none of them knows: nothing remains.
+    /// Forgets the change of a push that no shard knows, after all shards are through with it.
     pub fn drop_change(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) {
         let Some(open) = self.remove(id).and_then(|job| job.open) else { return };
         let done = |reply| (reply, PushAnswer::Done(false));
@@ -313,7 +316,7 @@ impl Jobs {
         order.change().is_some_and(|change| self.knows(change))
     }
 
-    /// Forgets orders that are over and old, or too many.
+    /// Forgets orders that are over and too old, or too many.
     pub fn forget(&mut self, now: Now, log: &mut LogCalls, fx: &mut Effects) {
         let before = now.unix_s().saturating_sub(self.age_s_max);
         while let Some(id) = self.take_stale().or_else(|| self.forgettable(before)) {
@@ -344,7 +347,8 @@ impl Jobs {
         log.write(PendingCall::Take(id), write, fx);
     }
 
-    /// Tells of an order whom it is time to tell or to ask, and gives up who has it and is silent.
+    /// Sends the order to other shards that are due, asks silent ones for their progress, and gives
+    /// up those that stay silent.
     fn tell_others(&mut self, now: Now, id: MessageId, fx: &mut Effects) {
         let (again, silence) = (now.after(self.answer_max), now.after(self.silence));
         let is_slow = self.is_slow(id);
@@ -362,12 +366,12 @@ impl Jobs {
                     until
                 }
                 Other::GivenUp | Other::Over => continue,
-                // It says by itself when it is through.
+                // A slow order may take long: the shard reports by itself when it is through.
                 Other::Taken(_) if is_slow => {
                     *other = Other::Taken(silence);
                     silence
                 }
-                // It answers by how far it is.
+                // The shard answers with its progress.
                 Other::Taken(_) => {
                     *other = Other::Silent(silence);
                     fx.counters.count(PushCounter::OrdersOverdue);
@@ -384,7 +388,8 @@ impl Jobs {
                     fx.peer_messages.push((ShardId(shard), OrderMessage::Take(open.order.clone())));
                     again
                 }
-                // It is stored here, and goes on wherever it is taken: that is answered.
+                // The order is stored here and goes on wherever it is stored: its command is
+                // answered now.
                 Other::Told(_) | Other::Late(_) => {
                     *other = Other::Late(again);
                     fx.counters.count(PushCounter::OrdersOverdue);
@@ -400,7 +405,7 @@ impl Jobs {
         self.answer_order(id, fx);
     }
 
-    /// Writes rows of what has ended, then removes it.
+    /// Writes rows of the gathered ended devices, then removes their copies from the log.
     fn tell_ends(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) {
         let shard = self.shard;
         while let Some(job) = self.at_mut(id).filter(|job| !job.settled.is_empty()) {
@@ -431,8 +436,8 @@ impl Jobs {
     }
 }
 
-/// Tells the other shards that an order is closed; one that is at work still is told when it says
-/// that it is over.
+/// Tells the shards that are through that an order is closed; a shard still at work gets this
+/// answer when it reports that it is through.
 fn tell_close(id: MessageId, others: &BTreeMap<u16, Other>, keeps: bool, fx: &mut Effects) {
     let through = others.iter().filter(|(_, other)| **other == Other::Over);
     let close = |(&shard, _): (&u16, &Other)| (ShardId(shard), OrderMessage::Close(id, keeps));

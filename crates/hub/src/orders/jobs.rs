@@ -1,11 +1,11 @@
-//! The orders to many devices of one shard: how far each has come.
+//! The jobs of one shard: progress of its orders to many devices.
 //!
 //! A job is the sum of its devices' outcomes; each device is in one column at a time. While an
-//! order is open on any shard its rows say which devices are through with it; afterwards its counts
-//! alone are kept, until it is old or too many are newer. What ended is gathered for a moment
-//! ([`Settled`]), because one row tells of many. Pushes to lists have no job: their answers say it
-//! all, and receipts the rest; one that is cancelled has one from then on. The cancel of a push is
-//! an order of its own, which is remembered as long as the push is.
+//! order is open on any shard its rows name the devices that are through with it; afterwards only
+//! its counts are stored, until it is old or too many are newer. Ended devices are gathered for a
+//! moment ([`Settled`]), because one row holds many. Pushes to lists have no job: their answers and
+//! receipts tell all; a cancelled one has a job from then on. The cancel of a push is an order of
+//! its own, which is remembered as long as the push is.
 
 use crate::Settings;
 use crate::log::durable::order::{
@@ -24,68 +24,69 @@ use std::time::Duration;
 /// A device at which a push came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Settled {
-    /// Its timeline.
+    /// The device's timeline.
     pub timeline: TimelineId,
-    /// Where the push stands there, if it is to be removed.
+    /// Offset of the push's copy in that timeline, if it is to be removed.
     pub seq: Option<Seq>,
-    /// Which of the ends it was, if this is to be counted.
+    /// Index into [`Ends`] of the column to count, if any.
     pub end: Option<usize>,
 }
 
-/// Progress of the order on another shard, as its owner knows it.
+/// Progress of an order on another shard, as the order's owner knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Other {
-    /// It is to be told.
+    /// The order has not been sent to it yet.
     Untold,
-    /// It could not take the order: it is to be told again then.
+    /// It could not store the order; the order is sent again at this time.
     Refused(Instant),
-    /// It was told and has not answered; it is told again then.
+    /// The order was sent and not answered; it is sent again at this time.
     Told(Instant),
-    /// It was told more than once: whoever ordered waits for it no more.
+    /// The order was sent more than once without an answer: its commands no longer wait for this
+    /// shard.
     Late(Instant),
-    /// It has the order on stable storage, and is at work; it is asked how far it is then.
+    /// It has stored the order and is at work; it is asked for its progress at this time.
     Taken(Instant),
-    /// It was asked and has not spoken since; it is waited for until then.
+    /// It was asked for its progress and has not answered; it is given up at this time.
     Silent(Instant),
-    /// It has the order and did not speak in all this time: it is waited for no more.
+    /// It has stored the order but stayed silent for too long: the owner no longer waits for it.
     GivenUp,
-    /// It has nothing to do any more.
+    /// It is through with the order.
     Over,
 }
 
-/// Order that is open.
+/// An order that is open.
 pub(crate) struct Open {
-    /// What was ordered.
+    /// The order itself.
     pub order: Arc<StoredOrder>,
-    /// It is on this shard's stable storage.
+    /// The order is on this shard's stable storage.
     pub is_kept: bool,
-    /// Commands that wait until every shard has it.
+    /// Commands whose answers wait until every shard has the order.
     pub replies: Vec<u64>,
-    /// For its owner: the other shards.
+    /// At the order's owner: the other shards.
     pub others: BTreeMap<u16, Other>,
-    /// It was open before the last start.
+    /// The order was open before the last start.
     pub is_resumed: bool,
-    /// This shard is through, and its owner was told; it is told again then.
+    /// This shard is through and has reported it to the owner; it reports again at this time.
     pub over: Option<Instant>,
-    /// For the owner of a cancel: some other shard knows the push.
+    /// At the owner of a change: some other shard knows the push.
     pub is_known: bool,
-    /// All shards are through, and the log was asked to keep the counts.
+    /// All shards are through, and the log was asked to store the counts.
     pub is_closing: bool,
-    /// Its rows that say who is through with it, to be deleted.
+    /// Keys of the order's rows of devices, to be deleted when it closes.
     pub rows: Vec<Box<[u8]>>,
-    /// The number of the next of them.
+    /// Number of the next row of devices.
     pub next: u32,
-    /// Who was through before the last start.
+    /// Devices that were through with the order before the last start.
     pub before: BTreeSet<TimelineId>,
 }
 
 impl Open {
-    /// Whether those who ordered it have to wait.
+    /// Whether the order's commands still have to wait for a shard.
     pub fn is_being_taken(&self) -> bool {
         !self.is_kept || self.others.values().any(|other| matches!(other, Other::Told(_)))
     }
 
-    /// The next row that says who is through with it.
+    /// The kind of the next row of devices, whose key is noted.
     pub fn next_row(&mut self, id: MessageId, shard: ShardId) -> Kind {
         let kind = Kind::Through(shard, self.next);
         self.next += 1;
@@ -94,34 +95,34 @@ impl Open {
     }
 }
 
-/// One order.
+/// Progress of one order on this shard.
 pub(crate) struct Job {
-    /// Where its devices are.
+    /// Counts of the order's devices by state.
     pub counts: PushCounts,
-    /// Unix second at which it was taken.
+    /// Unix second at which the order was accepted.
     pub at_s: u32,
-    /// Its name, at its owner.
+    /// The order's name, at its owner.
     pub named: Option<Named>,
-    /// The product whose devices get it, if that is known.
+    /// The product whose devices get the order's push, if known.
     pub product: Option<ProductKey>,
-    /// The push that it changes.
+    /// The push that the order changes, and how.
     pub changes: Option<(MessageId, ChangeKind)>,
-    /// A cancel made it known: each device is counted when the push ends there.
+    /// The push became known by its cancel: each device is counted when the push ends there.
     pub is_recall: bool,
-    /// Absent once it is over.
+    /// Absent once the order is over.
     pub open: Option<Box<Open>>,
-    /// Ends that rows tell of.
+    /// Ended devices that rows record.
     pub told: Ends,
-    /// Ends that no row tells of yet.
+    /// Ended devices that no row records yet.
     pub settled: Vec<Settled>,
-    /// Rows on their way to the log.
+    /// Rows of this order at the log.
     pub asked: u32,
-    /// Rows of counts that are told here and were written by shards that are there no more.
+    /// Keys of rows of counts that this shard reports and removed shards wrote.
     pub foreign: Vec<Box<[u8]>>,
 }
 
 impl Job {
-    /// One without an order.
+    /// A job that is not open.
     pub fn new(at_s: u32, named: Option<Named>, counts: PushCounts) -> Job {
         let (open, told, settled) = (None, Ends::default(), Vec::new());
         Job {
@@ -139,7 +140,7 @@ impl Job {
         }
     }
 
-    /// The job of an order.
+    /// The job of an open order.
     pub fn of(order: &StoredOrder, open: Box<Open>, counts: PushCounts) -> Job {
         Job {
             product: order.product().cloned(),
@@ -149,20 +150,20 @@ impl Job {
         }
     }
 
-    /// What a row of its counts says.
+    /// The content of a row of counts, with the given devices.
     pub fn progress(&self, through: Vec<TimelineId>) -> Progress {
         let (at_s, ends, named) = (self.at_s, self.told, self.named);
         let (product, changes) = (self.product.clone(), self.changes);
         Progress { at_s, ends, named, product, changes, through }
     }
 
-    /// The push that it cancels.
+    /// The push that the order cancels, if it is a cancel.
     pub fn cancels(&self) -> Option<MessageId> {
         let (push, kind) = self.changes?;
         (kind == ChangeKind::Cancel).then_some(push)
     }
 
-    /// Ends that a row tells of.
+    /// Adds the ended devices that a row records.
     pub fn add(&mut self, ends: Ends) {
         let ([delivered, expired, rejected, cancelled], counts) = (ends, &mut self.counts);
         counts.delivered += delivered;
@@ -177,35 +178,36 @@ impl Job {
 pub(crate) struct Jobs {
     pub(super) shard: ShardId,
     pub(super) shards: u16,
-    /// How long one that is over is remembered, seconds.
+    /// How long an order that is over is remembered, seconds.
     pub(super) age_s_max: u32,
-    /// How long an answer of another shard is waited for.
+    /// How long a command waits for another shard's answer.
     pub(super) answer_max: Duration,
-    /// Half of how long a shard that has an order may be silent.
+    /// Half of the longest silence of a shard that has stored an order.
     pub(super) silence: Duration,
     jobs: BTreeMap<MessageId, Job>,
-    /// Pushes that were cancelled, each with its cancels: several if they name the product or not.
+    /// Cancelled pushes, each with its cancels: several, if they name different products or none.
     cancelled: BTreeSet<(MessageId, MessageId)>,
-    /// Open pushes that were paused or resumed: the order that holds, and whether it pauses.
+    /// Open pushes that were paused or resumed: the order that applies, and whether it pauses.
     paused: BTreeMap<MessageId, (MessageId, bool)>,
-    /// Orders that paused or resumed what is over, or before another one did.
+    /// Orders that paused or resumed a push that is over, or that a later order overruled.
     stale: Vec<MessageId>,
     names: BTreeMap<u128, MessageId>,
     jobs_max: usize,
-    /// Open ones whose time has come.
+    /// Open orders, except those scheduled for later.
     open: BTreeSet<MessageId>,
-    /// Open ones that are sent later: when, in Unix milliseconds. Their ids tell that time, too.
+    /// Open orders that are sent later: when, in Unix milliseconds. Their ids contain that time,
+    /// too.
     scheduled: BTreeMap<MessageId, u64>,
     scheduled_max: usize,
-    /// When each of those that have something to do is looked at next.
+    /// When each order with pending work is looked at next.
     due: BTreeMap<MessageId, Instant>,
-    /// By slot, the last order that was open when the device was made known or its tags changed:
-    /// it is through with all orders up to that one. Empty when none is open.
+    /// By slot, the last order that was open when the device was registered or its tags changed:
+    /// the device is through with all orders up to it. Empty when no order is open.
     through: BTreeMap<u32, MessageId>,
 }
 
 impl Jobs {
-    /// Remembers as many as the limits say, at least a push and its cancel.
+    /// An empty table of as many jobs as the limits permit, at least a push and its cancel.
     pub fn new(settings: &Settings) -> Jobs {
         let mut jobs = Jobs {
             shard: settings.shard,
@@ -229,7 +231,7 @@ impl Jobs {
         jobs
     }
 
-    /// From now on other limits are in force.
+    /// Applies changed limits.
     pub fn configure(&mut self, settings: &Settings) {
         let (limits, pushes) = (&settings.limits, &settings.limits.pushes);
         self.age_s_max = pushes.job_age_s_max;
@@ -244,14 +246,14 @@ impl Jobs {
         ShardId(hash::home(order.home, self.shards))
     }
 
-    /// Whether counts that a shard with this number wrote are this one's to tell: its own, and
-    /// those of one that is there no more.
+    /// Whether this shard reports the counts that a shard with this number wrote: its own, and
+    /// those of a removed shard.
     pub fn adopts(&self, origin: ShardId) -> bool {
         let is_gone = origin.0 >= self.shards;
         origin == self.shard || (is_gone && origin.0 % self.shards == self.shard.0)
     }
 
-    /// An order that is open here, with the other shards if this one owns it.
+    /// The open state of an order, with the other shards if this one owns it.
     pub fn open_order(&self, order: Arc<StoredOrder>, is_resumed: bool) -> Box<Open> {
         let others = (0..self.shards).filter(|&shard| shard != self.shard.0);
         let others = match self.owner_of(&order) == self.shard {
@@ -273,7 +275,7 @@ impl Jobs {
         })
     }
 
-    /// Whether another order may be taken, once the one that is to be forgotten is.
+    /// Whether another order may be accepted, possibly after an old one is forgotten.
     pub fn has_room(&self) -> bool {
         let count = self.jobs.len() - self.scheduled.len();
         count < self.jobs_max || self.open.len() < count
@@ -284,8 +286,8 @@ impl Jobs {
         self.scheduled.len() < self.scheduled_max
     }
 
-    /// The oldest order that is over, if it has to go for its age or for want of room. A push that
-    /// was cancelled is as old as its cancel, and goes before it.
+    /// The oldest order that is over, if it must be forgotten because of its age or for lack of
+    /// room. A cancelled push is as old as its cancel, and is forgotten before it.
     pub fn forgettable(&self, taken_before_s: u32) -> Option<MessageId> {
         let is_over = |job: &Job| job.open.is_none();
         let mut all = self.jobs.iter().filter(|(id, _)| !self.has_cancel(**id));
@@ -293,7 +295,7 @@ impl Jobs {
             let push = job.changes.and_then(|(push, _)| Some((push, self.jobs.get(&push)?)));
             let goes = match push {
                 Some((push, of)) if job.cancels().is_some() => is_over(of).then_some(push),
-                // What it changed goes on.
+                // A pause or a resume stays while the push that it changed is open.
                 Some((_, of)) => is_over(of).then_some(id),
                 None => Some(id),
             };
@@ -305,7 +307,7 @@ impl Jobs {
         ((is_many || at_s < taken_before_s) && is_idle).then_some(id)
     }
 
-    /// An order is remembered from now on. It must not be known.
+    /// Adds an order, which must be unknown.
     pub fn insert(&mut self, id: MessageId, job: Job) {
         match job.open.as_ref().map(|open| open.order.send_at_ms()) {
             Some(Some(at_ms)) => drop(self.scheduled.insert(id, at_ms)),
@@ -318,7 +320,7 @@ impl Jobs {
         self.jobs.insert(id, job);
     }
 
-    /// It is remembered no more.
+    /// Forgets an order.
     pub fn remove(&mut self, id: MessageId) -> Option<Job> {
         let job = self.jobs.remove(&id)?;
         if let Some(named) = job.named.filter(|named| self.names.get(&named.key) == Some(&id)) {
@@ -337,7 +339,7 @@ impl Jobs {
         Some(job)
     }
 
-    /// It is open no more.
+    /// Notes that an order is no longer open.
     pub fn closed(&mut self, id: MessageId) {
         self.open.remove(&id);
         self.scheduled.remove(&id);
@@ -354,17 +356,17 @@ impl Jobs {
         Some((id, self.jobs.get(&id)?))
     }
 
-    /// An order that is remembered.
+    /// The job of an order.
     pub fn at(&self, id: MessageId) -> Option<&Job> {
         self.jobs.get(&id)
     }
 
-    /// The same, to change.
+    /// The job of an order, to change.
     pub fn at_mut(&mut self, id: MessageId) -> Option<&mut Job> {
         self.jobs.get_mut(&id)
     }
 
-    /// A push is cancelled from now on.
+    /// Notes that a push is cancelled.
     pub fn cancel(&mut self, push: MessageId, by: MessageId) {
         self.cancelled.insert((push, by));
     }
@@ -373,7 +375,7 @@ impl Jobs {
     pub fn is_cancelled(&self, push: MessageId, product: Option<&ProductKey>) -> bool {
         self.cancels_of(push).any(|by| {
             let open = self.jobs.get(&by).and_then(|job| job.open.as_ref());
-            // One that is over was for the product of its push.
+            // A cancel that is over was for the product of its push.
             open.and_then(|open| open.order.change()).is_none_or(|change| change.is_for(product))
         })
     }
@@ -395,7 +397,7 @@ impl Jobs {
         job.is_some_and(|job| change.is_for(job.product.as_ref()))
     }
 
-    /// A push is paused from now on, or goes on; of several such orders the last one holds.
+    /// Notes that a push is paused, or resumed; of several such orders the last one applies.
     pub fn pause(&mut self, push: MessageId, by: MessageId, paused: bool) {
         let last = self.paused.get(&push).map(|(last, _)| *last);
         if last.is_some_and(|last| last > by) {
@@ -410,7 +412,7 @@ impl Jobs {
         self.paused.get(&push).is_some_and(|(_, paused)| *paused)
     }
 
-    /// An order that paused or resumed a push, and of which nothing is needed any more.
+    /// Takes an order that paused or resumed a push, is over, and no longer matters.
     pub fn take_stale(&mut self) -> Option<MessageId> {
         let is_over = |id: &MessageId| {
             let job = self.jobs.get(id);
@@ -420,15 +422,15 @@ impl Jobs {
         Some(self.stale.swap_remove(at))
     }
 
-    /// Whether an order may be open for long although all is well.
+    /// Whether an order may be open for long without a fault: paced, scheduled or paused.
     pub fn is_slow(&self, id: MessageId) -> bool {
         let open = self.jobs.get(&id).and_then(|job| job.open.as_ref());
         let is_paced = open.is_some_and(|open| open.order.devices_per_s().is_some());
         is_paced || self.is_scheduled(id) || self.is_paused(id)
     }
 
-    /// A push that is cancelled waits for a device, whatever it was ordered for: it has a job from
-    /// now on, which counts the devices at which it ends.
+    /// Makes a job for a cancelled push that was found in a queue, whatever its order was; from now
+    /// on it counts the devices at which the push ends.
     pub fn recall(&mut self, push: MessageId, at_s: u32, product: ProductKey) {
         let new = || Job {
             product: Some(product),
@@ -438,17 +440,17 @@ impl Jobs {
         self.jobs.entry(push).or_insert_with(new);
     }
 
-    /// Whether a push was not known before its cancel: its devices are counted when it ends there.
+    /// Whether a push was unknown before its cancel: its devices are counted when it ends there.
     pub fn is_recall(&self, push: MessageId) -> bool {
         !self.cancelled.is_empty() && self.jobs.get(&push).is_some_and(|job| job.is_recall)
     }
 
-    /// The orders that are open.
+    /// The open orders, except those scheduled for later.
     pub fn open(&self) -> impl Iterator<Item = MessageId> {
         self.open.iter().copied()
     }
 
-    /// Those that are open and sent later.
+    /// The open orders that are sent later.
     pub fn scheduled(&self) -> impl Iterator<Item = MessageId> {
         self.scheduled.keys().copied()
     }
@@ -465,10 +467,10 @@ impl Jobs {
         ids.find(is_free).expect("there are ids without end")
     }
 
-    /// The next order whose time has come, and which goes on from now on.
+    /// Takes the next order whose sending time has come; it is no longer scheduled.
     pub fn take_scheduled(&mut self, wall_ms: u64) -> Option<MessageId> {
         let due = self.scheduled.iter().take_while(|(_, at_ms)| **at_ms <= wall_ms);
-        // One that is cancelled, or over, is closed soon.
+        // An order that is cancelled, or over, is closed soon, and stays.
         let goes_on = |id: &MessageId| {
             let job = self.jobs.get(id).filter(|job| job.counts.running && !self.is_paused(*id));
             job.is_some_and(|job| job.open.as_ref().is_some_and(|open| open.is_kept))
@@ -479,63 +481,63 @@ impl Jobs {
         Some(id)
     }
 
-    /// When the next one is sent, Unix milliseconds.
+    /// When the next order is sent, Unix milliseconds.
     pub fn next_scheduled_ms(&self) -> Option<u64> {
         self.scheduled.values().next().copied()
     }
 
-    /// The last of the open ones whose time has come.
+    /// The last open order that is not scheduled for later.
     pub fn last_open(&self) -> Option<MessageId> {
         self.open.last().copied()
     }
 
-    /// Has an order looked at, at this time or before.
+    /// Schedules a look at an order at this time, or earlier if one is due before.
     pub fn look(&mut self, id: MessageId, at: Instant) {
         let due = self.due.entry(id).or_insert(at);
         *due = at.min(*due);
     }
 
-    /// The same with the cancels of a push, if there are any.
+    /// Schedules a look at the cancels of a push, if it has any.
     pub fn look_at_cancel_of(&mut self, push: MessageId, at: Instant) {
         let cancels: Vec<_> = self.cancels_of(push).collect();
         cancels.into_iter().for_each(|cancel| self.look(cancel, at));
     }
 
-    /// The next order that is to be looked at.
+    /// Takes the next order that is due for a look.
     pub fn take_due(&mut self, now: Instant) -> Option<MessageId> {
         let (&id, _) = self.due.iter().find(|(_, due)| **due <= now)?;
         self.due.remove(&id);
         Some(id)
     }
 
-    /// When there is one.
+    /// When the next order is due for a look.
     pub fn next_due(&self) -> Option<Instant> {
         self.due.values().min().copied()
     }
 
-    /// The device in this slot is through with all orders that are open now.
+    /// Notes that the device in this slot is through with all orders that are open now.
     pub fn pass(&mut self, slot: u32) {
         if let Some(last) = self.last_open() {
             self.through.insert(slot, last);
         }
     }
 
-    /// It is, as a row says.
+    /// Notes, from a row, up to which order the device in this slot is through.
     pub fn passed(&mut self, slot: u32, through: MessageId) {
         self.through.insert(slot, through);
     }
 
-    /// Nobody lives in this slot any more.
+    /// Notes that this slot is free.
     pub fn vacate(&mut self, slot: u32) {
         self.through.remove(&slot);
     }
 
-    /// Up to which order the device in this slot is through.
+    /// The last order up to which the device in this slot is through; zero if none.
     pub fn through(&self, slot: u32) -> MessageId {
         self.through.get(&slot).copied().unwrap_or(MessageId(0))
     }
 
-    /// After the start: whom nothing is open for.
+    /// Drops, after the start, pauses of pushes that are over, and `through` if no order is open.
     pub fn tidy(&mut self) {
         let is_over = |push: &MessageId| self.jobs.get(push).is_none_or(|job| job.open.is_none());
         let over: Vec<_> = self.paused.keys().filter(|push| is_over(push)).copied().collect();
@@ -546,7 +548,7 @@ impl Jobs {
         }
     }
 
-    /// All its devices were visited.
+    /// Notes that all devices of an order were visited.
     pub fn walked(&mut self, id: MessageId) {
         if let Some(job) = self.jobs.get_mut(&id) {
             job.counts.running = false;
@@ -554,7 +556,7 @@ impl Jobs {
         self.look(id, Instant::default());
     }
 
-    /// Another device, with its outcome if it has one already.
+    /// Counts another device, with its outcome if it has one already.
     pub fn matched(&mut self, id: MessageId, outcome: Option<Outcome>) {
         if let Some(Job { counts, .. }) = self.jobs.get_mut(&id) {
             counts.matched += 1;
@@ -565,12 +567,12 @@ impl Jobs {
         }
     }
 
-    /// A pending one is stored.
+    /// Counts a pending device as stored.
     pub fn stored(&mut self, id: MessageId) {
         self.ended(id, false, Outcome::Stored);
     }
 
-    /// A pending one, or a stored one, came to its end.
+    /// Counts the end of a pending device, or of a stored one.
     pub fn ended(&mut self, id: MessageId, was_stored: bool, outcome: Outcome) {
         if let Some(Job { counts, .. }) = self.jobs.get_mut(&id) {
             *(if was_stored { &mut counts.stored } else { &mut counts.pending }) -= 1;
@@ -591,7 +593,7 @@ impl Jobs {
         Some(PushCounts { state, ..job.counts })
     }
 
-    /// Pushes that are remembered, the highest id first.
+    /// Known pushes, the highest id first.
     pub fn list(
         &self,
         product: Option<&ProductKey>,
@@ -609,7 +611,7 @@ impl Jobs {
         states.take(count).collect()
     }
 
-    /// Ends that no row on stable storage tells of.
+    /// Ended devices that no row on stable storage records.
     pub fn untold(&self) -> usize {
         let due = self.due.keys().filter_map(|id| self.jobs.get(id));
         due.map(|job| job.settled.len()).sum()
@@ -629,7 +631,7 @@ impl Jobs {
     }
 }
 
-/// The place among the ends of an outcome that is one.
+/// The index of an outcome in [`Ends`], if it ends a push.
 pub(crate) fn end_of(outcome: Outcome) -> Option<usize> {
     match outcome {
         Outcome::Delivered => Some(0),

@@ -2,7 +2,7 @@
 //!
 //! A scan goes through slots in rising order and never back: all slots for a product, the members'
 //! slots for a tag. Records keep their slots, so a device that had its record when the scan began
-//! and keeps it is visited exactly once; one that gets a record meanwhile is visited at most once.
+//! and keeps it is visited exactly once; a device registered meanwhile is visited at most once.
 //! Several scans take turns.
 
 use crate::push::Sending;
@@ -17,38 +17,38 @@ use std::time::Duration;
 
 /// Work of a scan at each device.
 pub(crate) enum Errand {
-    /// A push.
+    /// Brings a push to devices.
     Push(Sending),
-    /// The product's terms, for those online.
+    /// Sends online devices their product's new terms.
     Terms,
-    /// The product is gone.
+    /// Discards the devices of a dropped product.
     Drop,
-    /// A push is recalled.
+    /// Recalls a cancelled push from the queues.
     Recall {
         /// The push.
         push: MessageId,
-        /// The order that cancels it.
+        /// The order that cancels the push.
         cancel: MessageId,
     },
 }
 
-/// A scan that goes on.
+/// A scan in progress.
 pub(crate) struct DeviceScan {
-    /// What is done.
+    /// The work at each device.
     pub errand: Errand,
-    /// Number of the product whose devices are visited; those of all products when absent.
+    /// Number of the product whose devices are visited; all products when absent.
     pub product: Option<u16>,
     tag: Option<Tag>,
-    /// The next slot to look at.
+    /// The next slot to visit.
     from: u32,
-    /// Where the scan ends.
+    /// The slot at which the scan ends, exclusive.
     end: u32,
-    /// It waits until this is set to false.
+    /// The scan's push is paused.
     pub paused: bool,
-    /// How long there is between two devices at least, and when the next one may be visited.
+    /// Shortest time between two devices, and when the next one may be visited.
     pub pace: Option<Pace>,
-    /// Slots still to come whose devices have been visited already, because a later order came to
-    /// them first. At most as many as there are devices.
+    /// Slots ahead of the scan whose devices were visited already, because they had to get this
+    /// push before a later one. At most one per device.
     visited: BTreeSet<u32>,
 }
 
@@ -60,16 +60,16 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// How far a scan may be behind its pace and catch up.
+    /// How far a scan may fall behind its pace and still catch up.
     const BEHIND_MAX: Duration = Duration::from_millis(100);
 
-    /// This shard's part of so many devices a second, of so many shards.
+    /// This shard's share of `devices_per_s`, with this number of shards.
     pub fn new(devices_per_s: NonZeroU32, shards: u16) -> Pace {
         let interval = Duration::from_secs(shards.into()) / devices_per_s.get();
         Pace { interval, next: Instant::default() }
     }
 
-    /// A device is visited.
+    /// Notes a visit: the next one follows an interval later.
     fn step(&mut self, now: Now) {
         let behind = now.mono.nanos().saturating_sub(self.next.nanos());
         let from = match Duration::from_nanos(behind) > Pace::BEHIND_MAX {
@@ -81,8 +81,9 @@ impl Pace {
 }
 
 impl DeviceScan {
-    /// When it goes on, if not now; `None` inside: when it is resumed. A push whose time is over
-    /// waits for nothing: its scan comes to an end, and holds back nothing any more.
+    /// When the scan goes on; `None` if now. The inner time is that of the next paced visit, or,
+    /// for a paused scan, that of the push's expiry. An expired push does not wait: its scan runs
+    /// to its end and holds back nothing any more.
     pub fn waits(&self, now: Now) -> Option<Option<Instant>> {
         let expire_at = match &self.errand {
             Errand::Push(sending) => sending.push.expire_at,
@@ -97,15 +98,15 @@ impl DeviceScan {
         }
     }
 
-    /// It comes to a device to which it had not come before.
+    /// Notes the visit of a device that the order had not reached before.
     pub fn visits(&mut self, now: Now) {
         if let Some(pace) = &mut self.pace {
             pace.step(now);
         }
     }
 
-    /// The next step: the device to visit, if one lives in that slot; `None` at the end. `visits`
-    /// counts down the slots that are looked at.
+    /// Advances by one step: the device to visit, if the slot holds one that was not visited;
+    /// `None` at the end. `visits` counts down the slots that are visited.
     pub fn step(&mut self, registry: &Registry, visits: &mut usize) -> Option<Option<Key>> {
         let (slot, key) = match (&self.tag, self.product) {
             (Some(tag), Some(product)) => {
@@ -123,14 +124,14 @@ impl DeviceScan {
         Some(key.filter(|_| !was_visited))
     }
 
-    /// Whether there is something to do at a device.
+    /// Whether the scan has work at a device.
     fn wants(&self, device: &Device) -> bool {
         let is_of = self.product.is_none_or(|product| device.product == product);
         let Errand::Recall { push, .. } = self.errand else { return is_of };
         is_of && device.queue().is_some_and(|queue| queue.items().any(|item| item.id == push))
     }
 
-    /// Whether it has still to come to a device.
+    /// Whether the scan is still to visit a device.
     fn is_ahead(&self, registry: &Registry, key: Key) -> bool {
         let Some(device) = registry.at(key) else { return false };
         self.product == Some(device.product)
@@ -139,23 +140,23 @@ impl DeviceScan {
             && self.tag.as_ref().is_none_or(|tag| registry.carries(device, tag))
     }
 
-    /// Passes over a device when it comes to it, for it has been visited.
+    /// Notes that a device was visited ahead of its turn: the scan will skip it.
     pub fn pass_over(&mut self, key: Key) {
         self.visited.insert(key.slot);
     }
 
-    /// Comes to a device again, the one that it came to last.
+    /// Steps back to a device, so that the scan visits it again next.
     pub fn stay(&mut self, key: Key) {
         self.from = key.slot;
     }
 
-    /// Whether it has still to bring a device an order from before `id`.
+    /// Whether the scan is still to bring a device an order from before `id`.
     fn is_earlier(&self, registry: &Registry, key: Key, id: MessageId, waits: bool) -> bool {
         let goes_on = waits || !(self.paused || self.pace.is_some());
         goes_on && self.order().is_some_and(|order| order < id) && self.is_ahead(registry, key)
     }
 
-    /// The order whose push it takes to devices.
+    /// The order whose push the scan brings to devices.
     pub fn order(&self) -> Option<MessageId> {
         match &self.errand {
             Errand::Push(sending) => Some(sending.push.id),
@@ -163,27 +164,27 @@ impl DeviceScan {
         }
     }
 
-    /// Whether it pauses while much waits for the store.
+    /// Whether the scan pauses while many pushes wait for the store.
     pub fn pauses(&self) -> bool {
         matches!(self.errand, Errand::Push(_) | Errand::Recall { .. })
     }
 }
 
-/// The scans of one shard, in turn.
+/// The scans of one shard, which take turns.
 #[derive(Default)]
 pub(crate) struct Scans(VecDeque<DeviceScan>);
 
 impl Scans {
-    /// Scans that wait, a shard, beyond fan-outs (which `jobs_max` bounds). One more is answered
-    /// Busy.
+    /// Scans of a shard above which new ones that are no fan-outs are answered Busy. Fan-outs are
+    /// bounded by `jobs_max`.
     const ERRANDS_MAX: usize = 1_024;
 
-    /// Whether another one may wait that is no fan-out.
+    /// Whether another scan that is no fan-out may begin.
     pub fn has_room(&self) -> bool {
         self.0.len() < Scans::ERRANDS_MAX
     }
 
-    /// Begins one over the devices of a product that have a record by now.
+    /// Begins a scan over the devices of a product that have a record by now.
     pub fn begin(
         &mut self,
         errand: Errand,
@@ -198,18 +199,18 @@ impl Scans {
         self.0.back_mut().expect("it was put there")
     }
 
-    /// How many there are.
+    /// Number of scans.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The one of an order waits from now on, or goes on.
+    /// Pauses an order's scan, or lets it go on.
     pub fn pause(&mut self, id: MessageId, paused: bool) {
         let of = self.0.iter_mut().filter(|scan| scan.order() == Some(id));
         of.for_each(|scan| scan.paused = paused);
     }
 
-    /// Takes out all that go over a product.
+    /// Takes out all scans of a product.
     pub fn end_product(&mut self, product: u16) -> Vec<DeviceScan> {
         let (ended, scans): (Vec<_>, Vec<_>) =
             self.0.drain(..).partition(|scan| scan.product == Some(product));
@@ -217,34 +218,34 @@ impl Scans {
         ended
     }
 
-    /// Ends the one of an order.
+    /// Ends an order's scan.
     pub fn end_order(&mut self, id: MessageId) {
         self.0.retain(|scan| scan.order() != Some(id));
     }
 
-    /// Takes out the one whose turn it is.
+    /// Takes out the scan whose turn it is.
     pub fn take(&mut self) -> Option<DeviceScan> {
         self.0.pop_front()
     }
 
-    /// Puts it back, its turn going on.
+    /// Puts a scan back; its turn continues.
     pub fn put_back(&mut self, scan: DeviceScan) {
         self.0.push_front(scan);
     }
 
-    /// Puts it back behind the others.
+    /// Puts a scan back behind the others.
     pub fn put_last(&mut self, scan: DeviceScan) {
         self.0.push_back(scan);
     }
 
-    /// The turn is the next one's. Whether there is one.
+    /// Passes the turn to the next scan. False if there are no scans.
     pub fn rotate(&mut self) -> bool {
         self.0.rotate_left(usize::from(self.0.len() > 1));
         !self.0.is_empty()
     }
 
-    /// Takes out the earliest push, of those ordered before `id`, that has still to come to this
-    /// device, and notes that it has come. Of those that wait only if `waits`.
+    /// Takes the earliest push, of those ordered before `id`, that is still to visit this device,
+    /// and marks the device as visited. Paused and paced scans count only if `waits`.
     pub fn take_earlier(
         &mut self,
         registry: &Registry,
@@ -261,12 +262,12 @@ impl Scans {
         }
     }
 
-    /// All of them.
+    /// All scans.
     pub fn iter(&self) -> impl Iterator<Item = &DeviceScan> {
         self.0.iter()
     }
 
-    /// Whether a push that was ordered before `id` has still to come to this device.
+    /// Whether a push that was ordered before `id` is still to visit this device.
     pub fn has_earlier(&self, registry: &Registry, key: Key, id: MessageId) -> bool {
         self.0.iter().any(|scan| scan.is_earlier(registry, key, id, false))
     }

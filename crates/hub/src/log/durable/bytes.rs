@@ -1,9 +1,9 @@
-//! Names among the bytes of a row: putting them at the end, and taking them off the front.
+//! Names among the bytes of a row: appending them and taking them off the front.
 
 use base::bytes::ByteReader;
 use model::id::{DeviceId, ProductKey, Tag};
 
-/// Appends a text of at most 255 bytes, as all names here are.
+/// Appends a text of at most 255 bytes, the limit of all names here.
 pub(super) fn text(text: &str, out: &mut Vec<u8>) {
     let length = u8::try_from(text.len()).expect("names, collapse keys and topics are short");
     out.push(length);

@@ -1,8 +1,7 @@
-//! A device's row: what is remembered of it while it is away, and over a restart.
+//! A device's row: its state as kept while it is away and across restarts.
 //!
-//! Its key is its slot, product, 0xff, device: no name holds that byte. Reasons and protocols are
-//! written as words, for their numbers are nobody's promise; a word that is not known any more is
-//! read as none.
+//! The key is slot, product, 0xff, device: no name contains that byte. Close reasons and protocols
+//! are written as words, because their numbers may change; an unknown word is read as none.
 
 use super::bytes::{self, text};
 use base::bytes::ByteReader;
@@ -24,25 +23,25 @@ const PROTOCOLS: [&str; 3] = ["miop5", "miop6", "miop7"];
 /// Row of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct DeviceRow {
-    /// It is blocked.
+    /// The device is blocked.
     pub blocked: bool,
-    /// It was bound at least once.
+    /// The device was bound at least once.
     pub bound: bool,
-    /// It was online when the row was written.
+    /// The device was online when the row was written.
     pub online: bool,
-    /// Its last session is not gone on with.
+    /// The device's last session must not be resumed.
     pub barred: bool,
-    /// Number of its last session.
+    /// Epoch of the device's last session.
     pub epoch: u64,
-    /// Unix millisecond since when it was online, offline or known.
+    /// Unix millisecond since when the device is online, offline or known.
     pub since_ms: u64,
-    /// How its last connection ended, when it was offline.
+    /// Close reason of the device's last connection, if the device was offline.
     pub reason: Option<CloseReason>,
-    /// Name of the protocol of its last session, or empty.
+    /// Name of the protocol of the device's last session, or empty.
     pub protocol: &'static str,
-    /// Its tags.
+    /// The device's tags.
     pub tags: Vec<Tag>,
-    /// No order to many up to this one still comes to it; zero: nothing is said of it.
+    /// Id of an order: no order to many up to it is still to visit the device. Zero: not recorded.
     pub through: u64,
 }
 
@@ -84,7 +83,7 @@ pub(crate) fn encode(row: &DeviceRow) -> Box<[u8]> {
     out.into()
 }
 
-/// What the value of a device's row says.
+/// Decodes the value of a device's row.
 pub(crate) fn decode(value: &[u8]) -> Option<DeviceRow> {
     let mut from = ByteReader::of(VERSION, value)?;
     let flags = from.flags(BLOCKED | BOUND | ONLINE | THROUGH | BARRED)?;

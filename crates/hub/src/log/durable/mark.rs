@@ -1,7 +1,7 @@
-//! Marks: how high a shard's numbers may be.
+//! Marks: upper bounds of a shard's epochs.
 //!
-//! The key names the shard, so that marks of several logs can stand in one when the number of
-//! shards changed: the highest of all holds.
+//! The key names the shard, so that one log can hold the marks of several logs after the number of
+//! shards changed: the highest of all applies.
 
 use base::bytes::ByteReader;
 use model::id::ShardId;
@@ -20,7 +20,7 @@ pub(crate) fn encode(bound: u64) -> Box<[u8]> {
     [&[VERSION][..], &bound.to_le_bytes()].concat().into()
 }
 
-/// What a mark of epochs says, of whichever shard.
+/// The bound in a mark of epochs, of any shard.
 pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<u64> {
     RowHome::rest(key)?.strip_prefix(EPOCH).filter(|shard| shard.len() == 2)?;
     let mut from = ByteReader::of(VERSION, value)?;

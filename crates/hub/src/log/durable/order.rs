@@ -1,4 +1,4 @@
-//! An order to many devices as rows: what was ordered, how far it has come. The cancel of a push is
+//! An order to many devices as rows: the order itself and its progress. The cancel of a push is
 //! such an order, too.
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //!        0xffff, id (8) 2 shard (2) number (4)     devices that are through with it meanwhile
 //! ```
 //! The last two name the shard that wrote them: when the number of shards changes, every log has
-//! the rows of all. The timelines in a row are those of devices at which the push came to an end;
-//! what of it still stands there was about to be removed.
+//! the rows of all. The timelines in a row are those of devices at which the push ended; a copy of
+//! it that is still in such a timeline was about to be removed.
 
 use super::bytes::{self, text};
 use base::bytes::ByteReader;
@@ -30,7 +30,7 @@ const NAMED: u8 = 32;
 const CHANGE: u8 = 64;
 const MORE: u8 = 128;
 
-/// Flags of `MORE`.
+/// Flags of the byte that a row has if `MORE` is set.
 const AHEAD: u8 = 1;
 const PACED: u8 = 2;
 
@@ -39,12 +39,13 @@ const PRODUCT: u8 = 1;
 const CHANGES: u8 = 2;
 const CANCELLED: u8 = 4;
 
-/// The application's own name for an order, and what it stands for, as hashes.
+/// Name of an order, by which a repeated order is recognised: hashes of its idempotency key and
+/// of its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Named {
-    /// Of the product and the key.
+    /// Hash of the product and the idempotency key.
     pub key: u128,
-    /// Of everything that must be the same when the order is repeated.
+    /// Hash of everything that must be the same when the order is repeated.
     pub content: u64,
 }
 
@@ -52,20 +53,20 @@ pub(crate) struct Named {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredOrder {
     pub(crate) id: MessageId,
-    /// Unix second at which it was taken.
+    /// Unix second at which the order was accepted.
     pub(crate) at_s: u32,
-    /// The hash that chooses the shard that owns it.
+    /// The hash that chooses the shard that owns the order.
     pub(crate) home: u64,
     pub(crate) named: Option<Named>,
     pub(crate) what: Ordered,
 }
 
-/// What is done at the devices.
+/// What an order does at its devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Ordered {
-    /// A push is sent to them.
+    /// The order sends a push.
     Push(PushToMany),
-    /// What goes on with a push changes.
+    /// The order cancels, pauses or resumes a push.
     Change(Change),
 }
 
@@ -73,12 +74,12 @@ pub(crate) enum Ordered {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PushToMany {
     pub push: Arc<Push>,
-    /// Devices are named only by one that is sent later, each once.
+    /// The audience; a list of devices only if the order is sent later, each device once.
     pub target: PushTarget,
     pub receipts: bool,
-    /// When it is sent, Unix milliseconds; at once when absent.
+    /// Unix millisecond at which the push is sent; at once when absent.
     pub send_at_ms: Option<u64>,
-    /// Devices a second, of all shards together; at full speed when absent.
+    /// Devices per second, over all shards; unlimited when absent.
     pub devices_per_s: Option<NonZeroU32>,
 }
 
@@ -86,20 +87,20 @@ pub(crate) struct PushToMany {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Change {
     pub kind: ChangeKind,
-    /// The push.
+    /// Id of the push that is changed.
     pub push: MessageId,
-    /// Only if it is for devices of this product.
+    /// Restricts the change to a push for devices of this product.
     pub product: Option<ProductKey>,
 }
 
-/// What is changed.
+/// Kind of a change of a push.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ChangeKind {
-    /// It ends, and is recalled where it waits.
+    /// The push ends, and is recalled from the queues.
     Cancel,
-    /// It stops until it is resumed.
+    /// The push's fan-out stops until it is resumed.
     Pause,
-    /// It goes on.
+    /// The push's fan-out goes on.
     Resume,
 }
 
@@ -110,24 +111,24 @@ impl ChangeKind {
 }
 
 impl Change {
-    /// Whether it is meant for a push to devices of this product.
+    /// Whether the change applies to a push for devices of this product.
     pub fn is_for(&self, product: Option<&ProductKey>) -> bool {
         self.product.is_none() || self.product.as_ref() == product
     }
 }
 
 impl StoredOrder {
-    /// The product whose devices get its push.
+    /// The product whose devices get the order's push.
     pub(crate) fn product(&self) -> Option<&ProductKey> {
         self.to_many().map(|to_many| &to_many.push.product)
     }
 
-    /// When its push is sent, if that is later.
+    /// Unix millisecond at which the order's push is sent, if that is later.
     pub(crate) fn send_at_ms(&self) -> Option<u64> {
         self.to_many().and_then(|to_many| to_many.send_at_ms)
     }
 
-    /// Devices a second at which they are visited, if that is limited.
+    /// Devices per second that the order visits, if limited.
     pub(crate) fn devices_per_s(&self) -> Option<NonZeroU32> {
         self.to_many().and_then(|to_many| to_many.devices_per_s)
     }
@@ -140,7 +141,7 @@ impl StoredOrder {
         }
     }
 
-    /// What it changes.
+    /// The order's change of a push, if it is one.
     pub(crate) fn change(&self) -> Option<&Change> {
         match &self.what {
             Ordered::Push(_) => None,
@@ -163,24 +164,24 @@ impl StoredOrder {
     }
 }
 
-/// Ends that were counted: delivered, expired, rejected, cancelled.
+/// Counts of ended devices: delivered, expired, rejected, cancelled.
 pub(crate) type Ends = [u64; 4];
 
-/// What a row of counts says, or a row of devices.
+/// Content of a row of counts, or of a row of devices.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Progress {
     pub at_s: u32,
     pub ends: Ends,
     pub named: Option<Named>,
-    /// The product whose devices get it.
+    /// The product whose devices get the order's push.
     pub product: Option<ProductKey>,
-    /// The push that the order changes.
+    /// The push that the order changes, and how.
     pub changes: Option<(MessageId, ChangeKind)>,
-    /// Timelines of devices.
+    /// Timelines of devices at which the push ended.
     pub through: Vec<TimelineId>,
 }
 
-/// What a row is.
+/// Kind of an order's row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Order,
@@ -206,7 +207,7 @@ pub(crate) fn key(id: MessageId, kind: Kind) -> Box<[u8]> {
     key.into()
 }
 
-/// What a key says.
+/// The order and the kind of a row, from its key.
 pub(crate) fn kind(key: &[u8]) -> Option<(MessageId, Kind)> {
     let (id, rest) = RowHome::rest(key)?.split_first_chunk::<8>()?;
     let shard = |bytes: &[u8]| Some(ShardId(u16::from_be_bytes(bytes.try_into().ok()?)));
@@ -271,7 +272,7 @@ fn encode_change(order: &StoredOrder, change: &Change) -> Box<[u8]> {
     out.into()
 }
 
-/// What the value of an order's row says.
+/// Decodes the value of an order's row.
 pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
     let mut from = ByteReader::of(VERSION, value)?;
     let flags = from.flags(u8::MAX)?;
@@ -343,7 +344,7 @@ pub(crate) fn encode_progress(progress: &Progress) -> Box<[u8]> {
     out.into()
 }
 
-/// What such a value says.
+/// Decodes the value of a row of counts, or of devices.
 pub(crate) fn decode_progress(value: &[u8]) -> Option<Progress> {
     let mut from = ByteReader::of(VERSION, value)?;
     let flags = from.flags(NAMED | PRODUCT | CHANGES | CANCELLED)?;
@@ -370,7 +371,7 @@ fn bits(flags: &[(bool, u8)]) -> u8 {
     flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum()
 }
 
-/// When and how fast it is sent, if that is not at once and at full speed.
+/// Appends the sending time and the rate, if the push is not sent at once and unlimited.
 fn put_more(to_many: &PushToMany, out: &mut Vec<u8>) {
     let PushToMany { send_at_ms, devices_per_s, target, .. } = to_many;
     let more = bits(&[(send_at_ms.is_some(), AHEAD), (devices_per_s.is_some(), PACED)]);
@@ -386,7 +387,7 @@ fn put_more(to_many: &PushToMany, out: &mut Vec<u8>) {
     }
 }
 
-/// The devices that an order names; none if it is for others.
+/// Appends the devices that an order names; a count of zero if its audience is no list.
 fn put_devices(target: &PushTarget, out: &mut Vec<u8>) {
     let devices = match target {
         PushTarget::Devices(devices) => devices.as_slice(),

@@ -1,4 +1,5 @@
-//! A product's row: its key is the product's, its value all the rest, or that it was dropped.
+//! A product's row: its key is the product's, its value the product's policy, or that it was
+//! dropped.
 
 use base::bytes::ByteReader;
 use model::id::ProductKey;
@@ -10,7 +11,7 @@ const VERSION: u8 = 1;
 /// Most secrets of a product.
 const SECRETS_MAX: u8 = 8;
 
-/// The value of a product that was dropped, until nothing of it is left.
+/// The value of a dropped product, until its last device is gone.
 pub(crate) const DROPPED: &[u8] = &[0];
 
 /// The key of a product's row.
@@ -23,8 +24,8 @@ pub(crate) fn of_key(key: &[u8]) -> Option<ProductKey> {
     ProductKey::from_bytes(RowHome::rest(key)?).ok()
 }
 
-/// The value of a product's row. `base`: a hash of the product as it was configured when the API
-/// said what it is to be; zero: it was not.
+/// The value of a product's row. `base` is a hash of the product as it was configured when the API
+/// changed it; zero if it was not configured.
 pub(crate) fn encode(product: &Product, base: u64) -> Box<[u8]> {
     let mut out = vec![VERSION];
     out.extend_from_slice(&product.app_id.to_le_bytes());
@@ -57,7 +58,7 @@ pub(crate) fn encode(product: &Product, base: u64) -> Box<[u8]> {
     out.into()
 }
 
-/// The product of a row, and its base.
+/// The product of a row, and its `base` (see [`encode`]).
 pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<(Product, u64)> {
     let mut from = ByteReader::of(VERSION, value)?;
     let mut product = Product::new(of_key(key)?, from.u32()?);

@@ -1,9 +1,9 @@
-//! A push as a message: a label for what the queue must know, a body for what the device gets.
+//! A push as a message: its label has the fields that the queue needs, its body those for the
+//! device.
 //!
-//! The id is the push's; whose device it is for is known by the timeline. A push that was ordered
-//! under an idempotency key must have the same bytes when the order is repeated later, so its end
-//! is told from the time in its id, which the store does not compare, and its body holds a hash of
-//! the devices that were named.
+//! The message's id is the push's; its timeline tells the device. A push with an idempotency key
+//! must have the same bytes when its order is repeated later, so its expiry counts from the time in
+//! its id, which the store does not compare, and its body holds a hash of the listed devices.
 
 use super::bytes::text;
 use base::bytes::ByteReader;
@@ -15,32 +15,32 @@ const VERSION: u8 = 1;
 const HIGH: u8 = 1;
 const SILENT: u8 = 2;
 const COLLAPSE: u8 = 4;
-/// The label counts seconds from the time in the id.
+/// The label's expiry counts seconds from the time in the id.
 const FROM_ID: u8 = 8;
 /// The body holds a hash of the order's devices.
 const LISTED: u8 = 1;
 
-/// What a queue knows of a push without its body.
+/// Fields of a push that a queue needs while the body is in the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Label {
-    /// Unix second after which it must not be delivered.
+    /// Unix second after which the push must not be delivered.
     pub expire_at: u32,
-    /// What it costs a queue, bytes.
+    /// The push's weight in a queue, bytes.
     pub weight: u32,
-    /// Its urgency.
+    /// The push's urgency.
     pub priority: Priority,
     /// Asks the application on the device to show nothing.
     pub silent: bool,
-    /// A newer push with the same key replaces it.
+    /// Collapse key: a newer push with the same key replaces this one.
     pub collapse: Option<Box<str>>,
 }
 
-/// The Unix second that stands in an id.
+/// The Unix second in an id.
 pub(crate) fn made_s(id: MessageId) -> u32 {
     ((MessageId::EPOCH_MS + (id.0 >> 22)) / 1_000) as u32
 }
 
-/// The message that keeps a push. `listed` is the hash of its devices, if it is kept under an
+/// The message that stores a push. `listed` is the hash of its devices, if it is stored under an
 /// idempotency key.
 pub(crate) fn message(push: &Push, at_s: u32, listed: Option<u64>) -> Message {
     let from_id = listed.filter(|_| push.stores()).map(|_| made_s(push.id));
@@ -67,7 +67,7 @@ pub(crate) fn message(push: &Push, at_s: u32, listed: Option<u64>) -> Message {
     Message { id: push.id.0, at_s, label: label.into(), body: body.into() }
 }
 
-/// What the label of a message with this id says.
+/// Decodes the label of a message with this id.
 pub(crate) fn label(id: MessageId, bytes: &[u8]) -> Option<Label> {
     let mut from = ByteReader::of(VERSION, bytes)?;
     let flags = from.flags(HIGH | SILENT | COLLAPSE | FROM_ID)?;
@@ -84,7 +84,7 @@ pub(crate) fn label(id: MessageId, bytes: &[u8]) -> Option<Label> {
     from.ends(Label { expire_at, weight, priority, silent: flags & SILENT != 0, collapse })
 }
 
-/// The push that a message keeps for a device of this product.
+/// Decodes the push that a message stores for a device of this product.
 pub(crate) fn push(product: &ProductKey, message: &Message) -> Option<Push> {
     let id = MessageId(message.id);
     let label = label(id, &message.label)?;

@@ -7,8 +7,8 @@ use model::presence::PresenceVersion;
 
 const VERSION: u8 = 1;
 
-/// The body of the message that keeps a Report for webhooks; `None` for other events, which are
-/// not kept. A Report has no version.
+/// The body of the message that stores a Report for webhooks; `None` for other events, which are
+/// not stored. A Report has no presence version.
 pub fn encode_event(event: &DeviceEvent) -> Option<Box<[u8]>> {
     let DeviceWhat::Report { seq, body } = &event.what else { return None };
     let mut out = Vec::with_capacity(128 + body.len());
@@ -22,7 +22,7 @@ pub fn encode_event(event: &DeviceEvent) -> Option<Box<[u8]>> {
     Some(out.into())
 }
 
-/// The event that a message's body keeps; `None` when it makes no sense.
+/// Decodes the event in a message's body; `None` if it is malformed.
 pub fn decode_event(body: &[u8]) -> Option<DeviceEvent> {
     let mut from = ByteReader::of(VERSION, body)?;
     let (product, device) = (bytes::product(&mut from)?, bytes::device(&mut from)?);
