@@ -1,8 +1,8 @@
 //! Registry of devices: every device's record, found by product and id, with its tags and its row.
 //!
 //! The index holds slot numbers only; names are compared in the records, and hashed as (product
-//! key, device id). The registry knows nothing of pushes but how they stand in a device's queue,
-//! and hands nothing to the log: it says which row is to be written ([`rows`]).
+//! key, device id). Of pushes the registry knows only the devices' queues, and it hands nothing to
+//! the log: it returns the rows to be written ([`rows`]).
 //! Invariant: a slot is in the index exactly while a record lives in it.
 
 mod audit;
@@ -33,7 +33,7 @@ use model::timeline::TimelineId;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-/// Name of a device, known or not: the number of its product, and its id.
+/// Name of a device, known or not: its product's number and its id.
 #[derive(Clone, Copy)]
 pub(crate) struct DeviceName<'a> {
     /// The product's number.
@@ -47,22 +47,22 @@ pub(crate) struct DeviceName<'a> {
 pub(crate) struct SessionEnd {
     /// The version of the transition.
     pub version: PresenceVersion,
-    /// Why it ended.
+    /// Close reason of the session's connection.
     pub reason: CloseReason,
 }
 
 /// The devices of one shard.
 pub(crate) struct Registry {
-    /// The products they belong to.
+    /// The products of the devices.
     pub products: Products,
-    /// The key under which their timelines are named.
+    /// The key under which the devices' timelines are named.
     home: HashKey,
     hash_key: HashKey,
     devices: Slab<Device>,
     index: Index,
-    /// Ids that do not fit into a record.
+    /// Device ids that are too long for a record.
     long: Slab<Box<str>>,
-    /// Names of protocols by number; the first is empty.
+    /// Names of protocols, by number; the first is empty.
     protocols: Vec<&'static str>,
     tags: Tags,
     rows: Rows,
@@ -70,7 +70,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// No device, and room for `devices_max`.
+    /// An empty registry with room for `devices_max` devices.
     pub fn new(settings: &Settings) -> Registry {
         let devices_max = settings.devices_max as usize;
         Registry {
@@ -87,7 +87,7 @@ impl Registry {
         }
     }
 
-    /// Room for so many devices from now on.
+    /// Sets the limit of devices.
     pub fn set_devices_max(&mut self, devices_max: usize) {
         self.devices.set_cap(devices_max);
         self.long.set_cap(devices_max);
@@ -104,7 +104,7 @@ impl Registry {
         self.devices.tenant(slot).map(|(key, _)| key)
     }
 
-    /// Its key, with a new record if it is not known; `None` when there is no room.
+    /// The device's key, with a new record if the device is unknown; `None` if there is no room.
     pub fn find_or_insert(&mut self, at_ms: u64, product: u16, id: &str) -> Option<Key> {
         if let Some(key) = self.find(product, id) {
             return Some(key);
@@ -128,7 +128,7 @@ impl Registry {
         Some(key)
     }
 
-    /// Forgets a device.
+    /// Removes a device's record.
     pub fn remove(&mut self, key: Key) -> Option<Device> {
         let hash = self.hash_at(key)?;
         self.index.remove(hash, key.slot);
@@ -148,24 +148,24 @@ impl Registry {
         number.is_some_and(|number| self.find(number, device.as_str()).is_some())
     }
 
-    /// The record of this tenancy.
+    /// The record under this key, if its device is still there.
     pub fn at(&self, key: Key) -> Option<&Device> {
         self.devices.at(key)
     }
 
-    /// The same, to change.
+    /// The record under this key, to change.
     pub fn at_mut(&mut self, key: Key) -> Option<&mut Device> {
         self.devices.at_mut(key)
     }
 
-    /// Who lives in `slot`.
+    /// The device in `slot`.
     pub fn tenant(&self, slot: u32) -> Option<(Key, &Device)> {
         self.devices.tenant(slot)
     }
 
-    /// The slot of the next device in `slots` that is wanted, with its key; `None` at the end. One
-    /// that is free, or of another device, may be said when `visits`, which are counted down, have
-    /// come to an end.
+    /// The slot of the next wanted device in `slots`, with its key; `None` at the end. Counts down
+    /// `visits`; when they are used up, it returns the slot reached, without a key if that one is
+    /// not wanted.
     pub fn next_with(
         &self,
         slots: Range<u32>,
@@ -188,12 +188,12 @@ impl Registry {
         self.tags.member(product, tag, from)
     }
 
-    /// Every slot is below this.
+    /// Upper bound of all slots, exclusive.
     pub fn slots(&self) -> u32 {
         self.devices.slots()
     }
 
-    /// Devices known.
+    /// Number of known devices.
     pub fn len(&self) -> usize {
         self.devices.len()
     }
@@ -210,14 +210,14 @@ impl Registry {
         Some((self.products.of(device.product).key.clone(), id))
     }
 
-    /// The timeline of its pushes.
+    /// The timeline of the device's pushes.
     pub fn timeline(&self, key: Key) -> Option<TimelineId> {
         let device = self.devices.at(key)?;
         let product = self.products.of(device.product).key.as_str();
         Some(durable::timeline_of(self.home, product, self.id(device)))
     }
 
-    /// The device whose pushes stand in a timeline, in words. All of them are looked at.
+    /// The device whose pushes are in a timeline, as text for people. Visits all devices.
     pub fn owner(&self, timeline: TimelineId) -> Option<String> {
         let keys = (0..self.devices.slots()).filter_map(|slot| self.devices.tenant(slot));
         let mut its = keys.filter(|(key, _)| self.timeline(*key) == Some(timeline));
@@ -225,12 +225,12 @@ impl Registry {
         Some(format!("device {} of product {}", id.as_str(), product.as_str()))
     }
 
-    /// The timeline of the pushes of a device that need not be known.
+    /// The timeline of a device's pushes; the device need not be known.
     pub fn timeline_of(&self, product: &ProductKey, device: &DeviceId) -> TimelineId {
         durable::timeline_of(self.home, product.as_str(), device.as_str())
     }
 
-    /// The device is bound to a connection from now on.
+    /// Binds the device to a connection.
     pub fn attach(&mut self, key: Key, conn: ConnRef, epoch: u64) -> Option<&mut Device> {
         let device = self.devices.at_mut(key)?;
         device.attach(conn, epoch);
@@ -238,7 +238,7 @@ impl Registry {
         Some(device)
     }
 
-    /// The device, which was online, is bound no more: what was on its way to it waits again.
+    /// Unbinds a device that was online: pushes in flight return to the queue.
     pub fn detach(&mut self, key: Key, end: SessionEnd) {
         let Some(device) = self.devices.at_mut(key) else { return };
         device.detach(end.version, end.reason);
@@ -248,12 +248,12 @@ impl Registry {
         self.online -= 1;
     }
 
-    /// Devices that are online.
+    /// Number of devices online.
     pub fn online(&self) -> u64 {
         self.online
     }
 
-    /// Gives the device these tags and no others; whether that changed anything.
+    /// Replaces the device's tags; returns whether they changed.
     pub fn set_tags(&mut self, now: Now, key: Key, tags: &[Tag]) -> bool {
         let Some(device) = self.devices.at_mut(key) else { return false };
         let product = device.product;
@@ -283,28 +283,28 @@ impl Registry {
         device.tags().iter().map(|&tag| self.tags.tag(tag))
     }
 
-    /// Frees what the device does not need any more.
+    /// Frees parts of the device's record that are empty.
     pub fn release(&mut self, now: Now, key: Key) {
         if let Some(device) = self.devices.at_mut(key) {
             device.release(now.mono);
         }
     }
 
-    /// A call to the log was made whose completion needs the device's record.
+    /// Counts an open log call whose completion needs the device's record.
     pub fn asked(&mut self, key: Key) {
         if let Some(device) = self.devices.at_mut(key) {
             device.extra().asked += 1;
         }
     }
 
-    /// One of them was completed.
+    /// Counts the completion of such a call (see [`asked`](Registry::asked)).
     pub fn answered(&mut self, key: Key) {
         if let Some(device) = self.devices.at_mut(key) {
             device.extra().asked -= 1;
         }
     }
 
-    /// Says to whoever keeps presence what the device is from now on, and, if it came, from where.
+    /// Reports a device's new state of presence, with its address if it came online.
     pub fn transition(
         &self,
         key: Key,
@@ -318,7 +318,7 @@ impl Registry {
         fx.transitions.push(Transition { who, user: None, state, protocol, peer, version });
     }
 
-    /// Says whose connection a device is about to leave.
+    /// Reports the connection that a device is about to leave.
     pub fn part(&self, key: Key, fx: &mut Effects) {
         let Some(device) = self.at(key) else { return };
         let Some(conn) = device.conn() else { return };
@@ -333,7 +333,7 @@ impl Registry {
         });
     }
 
-    /// Tells what happened to a device, if anybody listens.
+    /// Publishes an event of a device, if anyone listens.
     pub fn tell(&self, now: Now, key: Key, what: impl FnOnce() -> DeviceWhat, fx: &mut Effects) {
         if fx.events_wanted
             && let Some(event) = self.event(now, key, what())
@@ -342,7 +342,7 @@ impl Registry {
         }
     }
 
-    /// What happened to a device, as an event.
+    /// An event of a device.
     pub fn event(&self, now: Now, key: Key, what: DeviceWhat) -> Option<DeviceEvent> {
         let (device, (product, id)) = (self.at(key)?, self.names(key)?);
         let (at_ms, epoch) = (now.wall_ms, device.epoch);
@@ -353,7 +353,7 @@ impl Registry {
         Some(DeviceEvent { at_ms, product, device: id, epoch, version, what })
     }
 
-    /// Number of a protocol's name. When there are too many, the rest share the empty one.
+    /// The number of a protocol's name. If there are too many names, the rest share the empty one.
     pub fn protocol(&mut self, name: &'static str) -> u8 {
         if let Some(number) = self.protocols.iter().position(|known| *known == name) {
             return number as u8;

@@ -1,10 +1,10 @@
-//! Reports: what devices send upstream, within their quota.
+//! Reports: messages that devices send upstream, within a quota.
 //!
-//! The quota is one number a device: the time at which what it saved up would be whole again
-//! (GCRA). It stands in the device's extra, so a device that reports nothing pays nothing, and the
-//! sweep frees it when it is whole. A Report that a webhook wants is taken once it is on stable
-//! storage, in the timeline of each such webhook. Any other is taken once it is handed to the event
-//! feed; when nobody listens it is taken and counted, for nobody missed it.
+//! The quota is one number per device: the time at which its burst allowance is full again (GCRA).
+//! It is part of the device's extra state, so a device that reports nothing pays nothing, and the
+//! sweep frees it when it is full. A Report for webhooks is accepted once it is on stable storage,
+//! in the timeline of each such webhook. Any other is accepted once it is handed to the event feed;
+//! without listeners it is accepted and counted.
 
 use crate::Effects;
 use crate::log::LogCalls;
@@ -23,19 +23,19 @@ use model::request::{PushDelivery, Refusal};
 use model::timeline::{Message, TimelineId};
 use std::sync::Arc;
 
-/// What a device may save up, microseconds of its pace.
+/// Burst allowance of a device, as microseconds at its configured rate.
 const BURST_US: u64 = 10_000_000;
 
-/// Reports of one device that may wait for the log. One more is refused as Busy.
+/// Most Reports of one device that wait for the log. One more is refused as Busy.
 const REPORTS_WAITING_MAX: u16 = 1_024;
 
 /// A Report of a device that is online.
 pub(crate) struct Report {
     /// The device.
     pub key: Key,
-    /// Its number, the device's.
+    /// Sequence number, chosen by the device.
     pub seq: u32,
-    /// What it says.
+    /// Content of the Report.
     pub body: Box<[u8]>,
 }
 
@@ -49,24 +49,24 @@ pub(crate) struct WaitingReport {
 }
 
 impl WaitingReport {
-    /// The device that reports.
+    /// The device that sent the Report.
     pub fn key(&self) -> Key {
         self.key
     }
 }
 
-/// The webhooks that want Reports.
+/// The webhooks that receive Reports.
 pub(crate) struct Reports {
     hooks: Vec<ReportHook>,
 }
 
 impl Reports {
-    /// To these webhooks.
+    /// Reports for these webhooks.
     pub fn new(hooks: Vec<ReportHook>) -> Reports {
         Reports { hooks }
     }
 
-    /// A device reports.
+    /// Accepts a Report from a device, refuses it, or asks the log to store it.
     pub fn report(
         &self,
         now: Now,
@@ -113,8 +113,8 @@ impl Reports {
         fx.deliveries.push((conn, delivery));
     }
 
-    /// The log has answered a Report. Whoever listens to the feed hears of it whatever became of
-    /// the connection it came over.
+    /// Completes a Report after the log's answer. A stored one is published on the event feed even
+    /// if its connection has ended.
     pub fn kept(
         &self,
         waiting: WaitingReport,
@@ -142,7 +142,7 @@ impl Reports {
         fx.deliveries.push((conn, delivery));
     }
 
-    /// Where the webhooks that want the Reports of this product have them wait.
+    /// Timelines of the webhooks that receive Reports of this product.
     fn hooks_of(&self, product: &ProductKey) -> Vec<TimelineId> {
         let hooks = self.hooks.iter();
         let hooks = hooks.filter(|hook| hook.product.as_ref().is_none_or(|it| it == product));
@@ -163,7 +163,7 @@ fn take_quota(now: Now, key: Key, registry: &mut Registry) -> Result<(), Refusal
     Ok(())
 }
 
-/// Microseconds a Report costs; `None` when none is allowed.
+/// Microseconds of quota that a Report costs; `None` if the product allows none.
 fn step_us(product: &Product) -> Option<u64> {
     1_000_000_u64.checked_div(product.reports_per_s.into())
 }

@@ -1,11 +1,11 @@
-//! The start: what the log kept becomes the hub's memory again.
+//! The start: rebuilds the hub's memory from the log.
 //!
-//! Rows come first, then entries, which know their devices by their timelines; the map from the one
-//! to the other is dropped when all have come. What is of no use any more (its device's product was
-//! dropped, its time is over, it belongs to nobody) is done away with afterwards. What cannot be
-//! taken in for want of room, cannot be read, or is of a product that is not there this time (it
-//! may be configured again the next) stays in the log. Orders to many that were open go on. Who was
-//! online and receipts of lists are not kept; a device that was online binds again.
+//! Rows come first, then entries, whose timelines tell their devices; the map from timelines to
+//! devices is dropped at the end. Entries and rows that are no longer needed (the product was
+//! dropped, the push has expired, the owner is unknown) are deleted afterwards. Those that find no
+//! room, cannot be read, or belong to a product that is missing this time (it may be configured
+//! again next time) stay in the log. Open orders to many go on. The online state of devices and the
+//! receipts of lists are not stored; a device that was online binds again.
 
 use crate::log::cleanup::CleanupTask;
 use crate::log::durable::order::{self, ChangeKind, Kind};
@@ -25,54 +25,55 @@ use model::timeline::{Seq, Space, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Whose a timeline is.
+/// Owner of a timeline.
 #[derive(Clone, Copy)]
 enum Owner {
     Device(Key),
-    /// Its device's product is not there, there was no room for it, or its row could not be read.
+    /// The device's product is missing, there was no room for the device, or its row could not be
+    /// read.
     Left,
-    /// Its device's product was dropped, and all of it will be forgotten.
+    /// The device's product was dropped, and all its state will be deleted.
     Stray,
-    /// Nobody knows whose it is.
+    /// The owner is unknown.
     Nobody,
 }
 
-/// State of a restore, until everything is there.
+/// State of a restore in progress.
 #[derive(Default)]
 pub(crate) struct Restoring {
     owners: BTreeMap<TimelineId, Owner>,
     /// Products that were dropped.
     dropped: BTreeSet<ProductKey>,
-    /// Rows of their devices.
+    /// Devices of dropped products that have rows.
     stray: Vec<(ProductKey, DeviceId)>,
-    /// Entries that are over.
+    /// Entries that ended, to be removed.
     over: BTreeMap<TimelineId, Vec<Seq>>,
-    /// The timeline that comes now, and the highest id in it so far.
+    /// The timeline being restored, and the highest id in it so far.
     highest: Option<(TimelineId, MessageId)>,
-    /// A row could not be read: entries without owner may be its device's.
+    /// A row could not be read, so entries with unknown owner may belong to its device.
     unreadable: bool,
     orders: Orders,
 }
 
-/// What is needed of orders to many until then.
+/// State of a restore that concerns orders to many.
 #[derive(Default)]
 struct Orders {
-    /// Those that stay in the log as they are.
+    /// Orders that stay in the log as they are.
     left: BTreeSet<MessageId>,
-    /// Those that are over on all shards.
+    /// Orders that are over on all shards.
     over: BTreeSet<MessageId>,
-    /// Those with counts that are told here, by the shard that wrote them.
+    /// Orders whose counts this shard reports, with the shard that wrote them.
     counted: BTreeSet<(MessageId, ShardId)>,
-    /// Devices at which each came to its end.
+    /// Devices at which each order's push ended.
     through: BTreeMap<MessageId, BTreeSet<TimelineId>>,
-    /// Rows that are of no use.
+    /// Keys of rows that are no longer needed.
     stray: Vec<Box<[u8]>>,
 }
 
 impl Hub {
-    /// Takes in what the log gives back, before anything else is asked of the hub and after the
-    /// products of the configuration are [installed](Hub::install). False when it could not be
-    /// read, or there is no room for it; it stays in the log then.
+    /// Restores a row or an entry from the log, before any other call and after the products of the
+    /// configuration are [installed](Hub::install). False if it could not be read or there is no
+    /// room for it; it then stays in the log.
     pub fn restore(&mut self, now: Now, restored: Restored<'_>) -> bool {
         match restored {
             Restored::Row { table: Table::Products, key, value } => {
@@ -99,8 +100,8 @@ impl Hub {
         }
     }
 
-    /// Everything has come: says what is to be done about what is of no use any more, and that
-    /// epochs are about to be given.
+    /// Ends the restore: queues cleanups of everything no longer needed, continues open orders, and
+    /// raises the bound of epochs.
     pub fn restored(&mut self, now: Now, fx: &mut Effects) {
         let Restoring { stray, over, dropped, orders, .. } = std::mem::take(&mut self.restoring);
         for key in orders.stray {
@@ -125,7 +126,7 @@ impl Hub {
             self.log.clean_later(CleanupTask::Delete(product, device), fx);
         }
         if self.epochs.last() > 0 {
-            // Others came before this start.
+            // Earlier processes ran on this log.
             self.access.begin(now);
         }
         self.epochs.raise(now, &mut self.log, fx);
@@ -138,17 +139,18 @@ impl Hub {
             return true;
         }
         let Some((product, base)) = product::decode(key, value) else { return false };
-        // What is configured holds over what the API said before the configuration was changed.
+        // A changed configuration holds over a change that the API made before.
         match self.registry.products.configured(&product.key) {
             Some(configured) if configured != base => true,
             _ => self.registry.products.put(Arc::new(product)).is_some(),
         }
     }
 
-    /// A row of an order to many. Those of one order come in this order: itself, counts, devices.
+    /// Restores a row of an order to many. The rows of one order come in this order: the order, its
+    /// counts, its devices.
     fn restore_order(&mut self, now: Now, key: &[u8], value: &[u8]) -> bool {
         let Some((id, kind)) = order::kind(key) else { return false };
-        // That of one that is sent later tells a time to come.
+        // The id of a scheduled order contains a future time.
         if id.at_ms() <= now.wall_ms {
             self.epochs.restore_id(id.0);
         }
@@ -162,7 +164,7 @@ impl Hub {
                     !self.is_product(product) && !self.restoring.dropped.contains(product)
                 };
                 if order.product().is_some_and(is_left) {
-                    // It may be configured again the next time.
+                    // The product may be configured again next time.
                     self.restoring.orders.left.insert(id);
                     return false;
                 }
@@ -196,7 +198,7 @@ impl Hub {
         }
         orders.over.insert(id);
         orders.through.entry(id).or_default().extend(progress.through);
-        // A change counts nothing, and each shard has to know it.
+        // The change of a push has no counts, and every shard must know it.
         if !self.jobs.adopts(shard) && progress.changes.is_none() {
             orders.stray.push(key.into());
             return true;
@@ -237,7 +239,7 @@ impl Hub {
             }
             return !is_left;
         };
-        // Counts that were written already have these ends in them.
+        // If a row of counts was written already, it includes these ended devices.
         if adopts && !self.restoring.orders.counted.contains(&(id, shard)) {
             job.add(progress.ends);
             job.told.iter_mut().zip(progress.ends).for_each(|(told, more)| *told += more);
@@ -257,7 +259,7 @@ impl Hub {
         self.registry.products.number(key).is_some()
     }
 
-    /// `None` when the row makes no sense.
+    /// Restores a device's row. `None` if it is malformed.
     fn restore_device(&mut self, now: Now, key: &[u8], value: &[u8]) -> Option<bool> {
         let (product, id) = device::names(key)?;
         let timeline = self.registry.timeline_of(&product, &id);
@@ -288,7 +290,8 @@ impl Hub {
         if row.bound {
             let stopped =
                 if row.online { CloseReason::ServerStopped } else { CloseReason::Internal };
-            // The version that it had was not kept: this one is as old, and below all to come.
+            // The device's last version was not stored: this one is as old, and below all later
+            // ones.
             let version = PresenceVersion::after(row.epoch, row.since_ms);
             device.restore(row.epoch, version, row.reason.unwrap_or(stopped));
             if row.barred || row.blocked {
@@ -325,7 +328,7 @@ impl Hub {
         };
         let label = push::label(id, label).filter(|_| seq != 0);
         let Some(label) = label else { return false };
-        // Ids rise with places, as a rule: only where they do not can there be one twice.
+        // Ids rise with offsets, as a rule: a duplicate is possible only where they do not.
         let before = self.restoring.highest.filter(|(of, _)| *of == timeline).map(|(_, id)| id);
         let is_highest = before.is_none_or(|before| id > before);
         self.restoring.highest = Some((timeline, before.unwrap_or(id).max(id)));
@@ -357,7 +360,7 @@ impl Hub {
                 false => self.is_over(timeline, seq),
             };
         }
-        // The kill came between a push and the end of the one it replaced: the later order holds,
+        // A kill came between a push and the end of the one it replaced: the later order holds,
         // whichever of the two the log had first.
         let other = item.collapse().and_then(|key| queue.alike(key)).map(|other| other.id);
         self.queues.came(item.weight());
@@ -384,8 +387,8 @@ impl Hub {
         }
     }
 
-    /// A stored push of an order to many came to its end at a device before the order's scan
-    /// begins again, which passes the device over.
+    /// Notes that a stored push of an order to many ended at a device before the order's scan
+    /// restarts, so that the scan skips the device.
     fn has_ended(
         &mut self,
         now: Now,

@@ -50,7 +50,7 @@ impl Service for Hub {
     }
 
     fn wants_entries(&self, timeline: TimelineId) -> bool {
-        // Webhooks' couriers read theirs themselves.
+        // The webhooks' couriers read their own timelines themselves.
         timeline.space() == Space::Pushes
     }
 
@@ -93,7 +93,8 @@ impl Service for Hub {
     }
 
     fn undelivered(&mut self, _: Now, to: ConnRef, delivery: PushDelivery, fx: &mut Effects) {
-        // Of a Bind that was answered from another shard nobody else will tell the device's owner.
+        // This Bind was answered by another shard, and only this message tells the device's owner
+        // that its connection has ended.
         if let PushDelivery::Bound(bound) = delivery {
             let (device, reason) = (bound.device, CloseReason::PeerClosed);
             fx.requests.push((to, PushRequest::Closed { device, reason }));
@@ -115,7 +116,7 @@ impl Service for Hub {
             }
             PendingCall::Cleanup(task) => self.log.retry(now, *task, result, fx),
             PendingCall::Row(key) => self.registry.row_answered(key, is_stored),
-            // It was kicked, whether the log has it or not.
+            // The session was ended, whether the log stored the row or not.
             PendingCall::Kicked { reply, key, was_online } => {
                 self.registry.row_answered(key, is_stored);
                 fx.answers.push((reply, PushAnswer::Done(was_online)));
@@ -143,8 +144,8 @@ impl Service for Hub {
         self.peer_message(now, from, message, fx);
     }
 
-    /// Goes on with fan-outs, resends, answers whose time has come, cleanups, the sweep. Also to be
-    /// called after a batch of completions.
+    /// Advances fan-outs, resends, due answers, cleanups and the sweep. Also to be called after a
+    /// batch of completions.
     fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.epochs.raise(now, &mut self.log, fx);
         let waits = self.turn_waits(now, fx);
@@ -164,7 +165,7 @@ impl Service for Hub {
         self.queues.press(pressure);
     }
 
-    /// Every turn writes rows until none is [unwritten](Hub::unwritten).
+    /// During a drain every turn writes rows until none is [unwritten](Hub::unwritten).
     fn set_draining(&mut self, _: Now, draining: bool) {
         self.draining = draining;
     }

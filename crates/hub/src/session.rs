@@ -1,9 +1,9 @@
 //! Sessions of devices: Bind, take-over, Unbind, close, kick.
 //!
 //! A device is bound to one connection at most. A newer Bind takes over at once: the older
-//! connection is told, and from then on nothing it says counts, its close included, so an offline
-//! that arrives late cannot follow the online that came before it. Every coming and going is a
-//! transition, by turns and with rising versions, and an event with the same one.
+//! connection is notified, and from then on nothing it says counts, its close included, so a late
+//! offline event cannot follow the online event that replaced it. Every connect and disconnect is a
+//! transition, alternating and with rising versions, and an event with the same version.
 
 use crate::access::{Access, Proven, Resumable, terms};
 use crate::delivery::Acknowledged;
@@ -19,33 +19,33 @@ use model::ports::events::DeviceWhat;
 use model::presence::{OnlineState, PresenceVersion};
 use model::request::{Bind, Bound, Kick, PushDelivery, Refusal, Refused};
 
-/// Milliseconds after which to come back to a server that is full.
+/// Retry time for a Bind when the server is full, milliseconds.
 const FULL_RETRY_MS: u32 = 10_000;
 
-/// Milliseconds after which to come back when the replay filter has no room.
+/// Retry time for a Bind when the replay filter is full, milliseconds.
 const REPLAY_RETRY_MS: u32 = 60_000;
 
-/// Milliseconds after which to come back when epochs have run out until the log answers.
+/// Retry time for a Bind when epochs have run out until the log answers, milliseconds.
 const EPOCH_RETRY_MS: u32 = 200;
 
-/// A Bind that is let in.
+/// An admitted Bind.
 struct Admitted {
     key: Key,
     resumed: bool,
-    /// What the session's token stands for.
+    /// Validity of the session's token.
     resumable: Resumable,
 }
 
-/// What a device that is detached by the server is told.
+/// Message to a device that the server detaches.
 pub(crate) struct Farewell {
-    /// Why it is detached.
+    /// Reason for the detachment.
     pub why: Refusal,
-    /// Where it had better go.
+    /// Addresses of better servers, possibly none.
     pub addrs: Vec<String>,
 }
 
 impl Farewell {
-    /// Without a better place.
+    /// A farewell without other addresses.
     pub fn of(why: Refusal) -> Farewell {
         Farewell { why, addrs: Vec::new() }
     }
@@ -70,7 +70,7 @@ impl Verdict {
 }
 
 impl Hub {
-    /// Somebody wants to be a device.
+    /// Handles a Bind: attaches the device, challenges it, or refuses it.
     pub(crate) fn bind(&mut self, now: Now, from: ConnRef, bind: Bind, fx: &mut Effects) {
         let term = bind.term;
         self.epochs.raise(now, &mut self.log, fx);
@@ -87,7 +87,8 @@ impl Hub {
         fx.deliveries.push((from, delivery));
     }
 
-    /// A device says farewell. Answered even if it is bound elsewhere by now, changing nothing.
+    /// Handles an Unbind. It is answered even if the device is bound elsewhere by now, and then has
+    /// no effect.
     pub(crate) fn unbind(
         &mut self,
         now: Now,
@@ -102,7 +103,7 @@ impl Hub {
         }
     }
 
-    /// The device is online no more. What was on the way waits for its next Bind.
+    /// Detaches a device from its connection. Pushes in flight wait for its next Bind.
     pub(crate) fn detach(&mut self, now: Now, key: Key, reason: CloseReason, fx: &mut Effects) {
         let Some(device) = self.registry.at(key) else { return };
         let version = self.epochs.end_of(now, device.epoch);
@@ -116,7 +117,7 @@ impl Hub {
         self.registry.release(now, key);
     }
 
-    /// Ends a device's session from our side; false when it has none.
+    /// Ends a device's session from the server's side; false if it has none.
     pub(crate) fn kick(
         &mut self,
         now: Now,
@@ -132,7 +133,7 @@ impl Hub {
         true
     }
 
-    /// The same with a version that is not the clock's.
+    /// Ends a device's session from the server's side, with a given version.
     pub(crate) fn kick_at(
         &mut self,
         now: Now,
@@ -149,9 +150,9 @@ impl Hub {
         self.detach_at(now, key, SessionEnd { version, reason: why.close_reason() }, fx);
     }
 
-    /// Another server has the device now, as the directory says: a connection that it still has
-    /// here ends. That is not the device's last word, so its version is right behind the online
-    /// that it ends, and below the other server's.
+    /// Ends the local connection of a device that, according to the directory, has bound to another
+    /// server. Its version is directly after the session's epoch and so below the other server's,
+    /// because this is not the device's latest transition.
     pub fn outvoted(
         &mut self,
         now: Now,
@@ -171,7 +172,7 @@ impl Hub {
         Verdict::Out { why, retry_after_ms: self.access.retry_ms(base_ms) }
     }
 
-    /// Cheapest questions first; nothing is kept for whoever is refused.
+    /// Judges a Bind, cheapest checks first; a refused client leaves no state behind.
     fn admit(&mut self, now: Now, bind: &Bind) -> Verdict {
         if self.draining {
             return self.later(Refusal::Draining, self.settings.limits.drain_ms);
@@ -196,7 +197,7 @@ impl Hub {
         let mut shown =
             resumable.and_then(|device| self.access.resumes(now, &product, bind, device.epoch));
         let resumed = shown.is_some();
-        // A token that anybody may have overheard does not stand for the answer to a challenge.
+        // A token, which may have been overheard, does not replace the answer to a challenge.
         if !resumed || product.proofs.challenge {
             match self.access.prove(now, &product, bind) {
                 Proven::Yes => shown = None,
@@ -252,7 +253,7 @@ impl Hub {
         self.registry.transition(key, (online, bind.peer), fx);
         let tags = bind.tags.as_ref();
         let tagged = tags.is_some_and(|tags| self.registry.set_tags(now, key, tags));
-        // That it is known, and what it told of itself, is written at once; the rest can wait.
+        // A first Bind and new tags are written at once; other changes can wait.
         match is_first || tagged {
             true => self.write_row_now(key, fx),
             false => self.registry.soil(key),
@@ -284,8 +285,8 @@ impl Hub {
         self.send_waiting(now, key, bind.pulls, fx);
     }
 
-    /// Ends the session before the new one without a word about being offline to the
-    /// store: its pushes go out again at once.
+    /// Ends the previous session without handing its unstored pushes to the store: they are sent
+    /// again at once.
     fn take_over(&mut self, now: Now, from: ConnRef, key: Key, by: TakeOver, fx: &mut Effects) {
         let Some(device) = self.registry.at(key) else { return };
         let Some(conn) = device.conn() else { return };
@@ -298,7 +299,7 @@ impl Hub {
         self.leave(now, key, SessionEnd { version: by.end, reason: CloseReason::Replaced }, fx);
     }
 
-    /// The device has no connection any more.
+    /// Removes the device's connection and reports it as offline.
     fn leave(&mut self, now: Now, key: Key, end: SessionEnd, fx: &mut Effects) {
         let reason = end.reason;
         self.registry.part(key, fx);
@@ -307,7 +308,7 @@ impl Hub {
         self.registry.tell(now, key, || DeviceWhat::Offline { reason }, fx);
     }
 
-    /// What waited goes out, or waits for a Pull.
+    /// Sends the queued pushes, or holds them for a Pull.
     fn send_waiting(&mut self, now: Now, key: Key, pulls: bool, fx: &mut Effects) {
         if pulls {
             self.park(now, key, fx);

@@ -1,10 +1,10 @@
-//! Upkeep of devices: rows are written, records forgotten, and a sweep goes round over all of them
-//! for what is over, what is idle, whom to forget, which rows to write.
+//! Upkeep of devices: writes rows, deletes records, and sweeps over all devices to expire pushes,
+//! free idle state, forget old devices and write dirty rows.
 //!
-//! The sweep looks at a slice of the slots at a time and gets round in half a minute, whatever
-//! their number: a stored push is counted expired at most so long after its time (it is never sent
-//! after it, which is looked at when it is sent). A slice ends early when it has written its share
-//! of rows. In a drain it goes on without pauses until all rows are written.
+//! The sweep visits a slice of the slots at a time and completes a round in half a minute, whatever
+//! their number: so a stored push is counted as expired at most that long after its time (it is
+//! never sent after it, as sending checks the time too). A slice ends early when it has written its
+//! share of rows. During a drain it goes on without pauses until all rows are written.
 
 use crate::log::cleanup::CleanupTask;
 use crate::log::pending::{OrderWhat, PendingCall};
@@ -16,19 +16,19 @@ use base::time::{Instant, Now};
 use model::ports::pushes::PushAnswer;
 use std::time::Duration;
 
-/// One round.
+/// Time of one round of the sweep.
 const ROUND: Duration = Duration::from_secs(30);
 
-/// Slots looked at in one call.
+/// Most slots visited in one call.
 const SLICE: u32 = 1_024;
 
-/// Rows written in one call.
+/// Most rows written in one call.
 const ROWS_MAX: u32 = 256;
 
-/// How long a drain waits for the log to take more rows.
+/// Pause of a drain until the log accepts more rows.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Cursor of the sweep.
+/// Position of the sweep.
 #[derive(Default)]
 pub(crate) struct Sweep {
     from: u32,
@@ -36,14 +36,14 @@ pub(crate) struct Sweep {
 }
 
 impl Hub {
-    /// Makes a row for a device that has none, before anything else is kept of it.
+    /// Writes a row for a device that has none, before any of its pushes is stored.
     pub(crate) fn ensure_row(&mut self, key: Key, fx: &mut Effects) {
         if self.registry.at(key).is_some_and(|device| !device.rowed()) {
             self.write_row(key, fx);
         }
     }
 
-    /// Writes a device's row; nobody waits for it.
+    /// Writes a device's row, for which no answer waits.
     pub(crate) fn write_row(&mut self, key: Key, fx: &mut Effects) {
         self.put_row(key, PendingCall::Row(key), fx);
     }
@@ -57,12 +57,12 @@ impl Hub {
         }
     }
 
-    /// Writes a device's row, for a purpose: at once, or when the change that is on its way to the
-    /// log was answered.
+    /// Writes a device's row for a purpose: at once, or after the log has answered the device's
+    /// open change.
     pub(crate) fn put_row(&mut self, key: Key, pending: PendingCall, fx: &mut Effects) {
         if let Some(waiting) = self.registry.rows_waiting(key) {
             return match pending {
-                // It was kicked, whether the log has it or not.
+                // The session was ended, whether the log stores the row or not.
                 PendingCall::Kicked { reply, was_online, .. }
                     if waiting.len() == ROWS_WAITING_MAX =>
                 {
@@ -83,14 +83,14 @@ impl Hub {
         }
     }
 
-    /// Takes a device's record out.
+    /// Removes a device's record.
     pub(crate) fn remove_record(&mut self, key: Key) {
         if self.registry.remove(key).is_some() {
             self.jobs.vacate(key.slot);
         }
     }
 
-    /// Takes a device's record out, and its row.
+    /// Removes a device's record and its row.
     pub(crate) fn forget(&mut self, key: Key, fx: &mut Effects) {
         let rowed = self.registry.at(key).is_some_and(|device| device.rowed());
         let names = self.registry.names(key).filter(|_| rowed);
@@ -100,7 +100,7 @@ impl Hub {
         }
     }
 
-    /// Sweeps a slice, if it is time; says when the next one is due.
+    /// Sweeps a slice, if it is due; returns when the next one is.
     pub(crate) fn turn_sweep(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let hurry = self.draining && self.unwritten() > 0;
         if now.mono < self.sweep.due && !hurry {
@@ -127,14 +127,14 @@ impl Hub {
         Some(self.sweep.due)
     }
 
-    /// Rows of devices that a drain still has to write. None once the log has failed.
+    /// Number of rows that a drain still has to write; zero once the log has failed.
     pub fn unwritten(&self) -> u64 {
         if self.log.has_failed() { 0 } else { self.registry.dirty() }
     }
 
-    /// What the log has to answer or to be told before the hub may go: rows, calls whose answer
-    /// may ask for another one (a push that was acknowledged on its way to the log), removals that
-    /// were refused. None once the log has failed.
+    /// Work that must finish at the log before the hub may stop: rows, calls whose completion may
+    /// cause another one (a push acknowledged while it was being stored), refused removals, ended
+    /// devices without a row. Zero once the log has failed.
     pub fn unsettled(&self) -> usize {
         if self.log.has_failed() {
             return 0;
@@ -142,7 +142,7 @@ impl Hub {
         self.unwritten() as usize + self.log.unsettled() + self.jobs.untold()
     }
 
-    /// True when it wrote a row.
+    /// Sweeps the device in a slot; true if it wrote a row.
     fn sweep_slot(&mut self, now: Now, slot: u32, fx: &mut Effects) -> bool {
         let Some((key, device)) = self.registry.tenant(slot) else { return false };
         if device.extra.is_some() {

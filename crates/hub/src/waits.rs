@@ -1,8 +1,9 @@
 //! Answers that wait for acknowledgements.
 //!
-//! An order for a list of devices is answered once each device has an outcome. Until its time to
-//! wait is over, a push on its way has none; then the store is asked to keep it, and its completion
-//! is the outcome. An item whose outcome is waited for says so (`answers`), and is settled once.
+//! An order for a list of devices is answered once each device has an outcome. Until the order's
+//! time to wait is over, a push in flight has none; then the store is asked to keep it, and its
+//! completion is the outcome. An item with such a waiting order is marked (`answers`), and is
+//! settled once.
 
 use crate::Effects;
 use base::slab::Key;
@@ -13,13 +14,13 @@ use model::ports::pushes::{PushAnswer, PushCounts};
 use model::push::Outcome;
 use std::collections::BTreeMap;
 
-/// An order whose answer waits.
+/// An order that waits for outcomes.
 pub(crate) struct Wait {
-    /// The number of the command.
+    /// Number of the command.
     pub reply: u64,
     /// Devices without an outcome.
     pub open: Vec<Key>,
-    /// Those that have one.
+    /// Outcomes of the other devices.
     pub outcomes: Vec<(DeviceId, Outcome)>,
 }
 
@@ -31,7 +32,7 @@ impl Wait {
     }
 }
 
-/// The orders of one shard whose answers wait.
+/// The orders of one shard that wait for outcomes.
 #[derive(Default)]
 pub(crate) struct Waits {
     orders: BTreeMap<MessageId, Wait>,
@@ -40,25 +41,25 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// Outcomes that may be waited for, a shard. An order with more is answered Busy.
+    /// Most outcomes of a shard that are waited for. An order that needs more is answered Busy.
     pub const OPEN_MAX: usize = 262_144;
 
-    /// Whether an order for so many devices may wait, under an id that is not waited for yet.
+    /// Whether an order for this many devices may wait; no order under the same id may be waiting.
     pub fn has_room(&self, id: MessageId, devices: usize) -> bool {
         self.open + devices <= Waits::OPEN_MAX && !self.orders.contains_key(&id)
     }
 
-    /// Orders that wait.
+    /// Number of orders that wait.
     pub fn len(&self) -> usize {
         self.orders.len()
     }
 
-    /// Outcomes waited for.
+    /// Number of outcomes waited for.
     pub fn open(&self) -> usize {
         self.open
     }
 
-    /// Lets the answer to an order wait, or gives it when there is nothing to wait for.
+    /// Keeps an order until it has its outcomes, or answers it if none is missing.
     pub fn begin(&mut self, until: Instant, id: MessageId, wait: Wait, fx: &mut Effects) {
         if wait.open.is_empty() {
             return wait.answer(id, fx);
@@ -68,7 +69,7 @@ impl Waits {
         self.timers.insert(until, id.0);
     }
 
-    /// A push has the outcome at a device that its order waits for.
+    /// Notes a device's outcome for the order that waits for it.
     pub fn settle(
         &mut self,
         id: MessageId,
@@ -89,22 +90,22 @@ impl Waits {
         }
     }
 
-    /// The devices without an outcome of an order, if it waits.
+    /// The devices of an order that have no outcome yet; empty if the order does not wait.
     pub fn open_of(&self, id: MessageId) -> Vec<Key> {
         self.orders.get(&id).map(|wait| wait.open.clone()).unwrap_or_default()
     }
 
-    /// Moves on to now, once nothing is due any more.
+    /// Advances the timers to now, once none is due any more.
     pub fn advance(&mut self, now: Now) {
         self.timers.advance(now.mono, 1);
     }
 
-    /// The next order whose time is over; it may have been answered.
+    /// Takes the next order whose time to wait is over; it may have been answered already.
     pub fn take(&mut self) -> Option<MessageId> {
         self.timers.take().map(MessageId)
     }
 
-    /// When to come back; `now`: there is more.
+    /// When the next timer is due; `now` if one is due already.
     pub fn next(&self, now: Now) -> Option<Instant> {
         self.timers.next(now.mono)
     }

@@ -1,7 +1,6 @@
-//! The registry's invariants, looked at one by one.
+//! Checks of the registry's invariants.
 //!
-//! For tests and the simulation: it visits everything and panics at the first thing that does not
-//! agree.
+//! For tests and the simulation: it visits everything and panics at the first violation.
 
 use super::Registry;
 use super::device::{BindState, Device};
@@ -12,11 +11,11 @@ use std::collections::BTreeSet;
 /// Sums over the queues of all devices.
 #[derive(Default)]
 pub(crate) struct QueueSums {
-    /// Items.
+    /// Number of items.
     pub waiting: u64,
-    /// Their weight, bytes.
+    /// Weight of the items, bytes.
     pub bytes: u64,
-    /// Those whose outcome is waited for.
+    /// Number of items for whose outcome an answer waits.
     pub answers: usize,
 }
 
@@ -51,7 +50,7 @@ impl Registry {
         sums
     }
 
-    /// Calls to the log that the record of each device says need it: of pushes and rows, of
+    /// For each device, the counts in its record of log calls that need it: appends and rows, then
     /// Reports.
     pub fn asked_of(&self) -> impl Iterator<Item = (Key, usize, usize)> {
         self.devices.iter().map(|(key, device)| {

@@ -1,10 +1,10 @@
 //! The record of a device: 48 bytes, online or not.
 //!
-//! What an idle device needs stands here; whatever is not idle (waiting pushes, tags, a quota in
-//! use, a term that is not zero) stands in [`Extra`], which exists only while it holds something.
-//! Two fields serve twice: `place` is the connection of a device that is online and the version and
-//! reason of one that is not, and the version of one that is online is its epoch. Times are read
-//! off versions.
+//! The record has the fields that an idle device needs; other state (queued pushes, tags, a quota
+//! in use, a term that is not zero) is in [`Extra`], which exists only while it holds something.
+//! Two fields serve twice: `place` is the connection of an online device, and the version and
+//! reason of an offline one; the version of an online device is its epoch. Times are read from
+//! versions.
 //! A device knows its product by number; its id is inline up to sixteen bytes ([`Name`]).
 
 use crate::registry::queue::Queue;
@@ -17,11 +17,11 @@ use std::num::NonZeroU64;
 /// State of a device's Bind: whether it is bound, and whether it ever was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BindState {
-    /// It has a record for another reason: a push, a tag, a block.
+    /// The device has a record for another reason: a push, a tag, a block.
     Never,
-    /// It was bound once.
+    /// The device was bound before.
     Offline,
-    /// It is bound to the connection in `place`.
+    /// The device is bound to the connection in `place`.
     Online,
 }
 
@@ -47,7 +47,7 @@ impl Name {
         Name(bytes)
     }
 
-    /// The id, or the slot where it lives.
+    /// The id, or the slot of a long one.
     pub fn read(&self) -> Result<&str, u32> {
         if self.0[0] == 0 {
             let slot = self.0[1..5].try_into().expect("four bytes");
@@ -58,22 +58,22 @@ impl Name {
     }
 }
 
-/// State of a device beyond its record, while it has any.
+/// State of a device that does not fit into its record, while it has any.
 #[derive(Default)]
 pub(crate) struct Extra {
-    /// Pushes that wait for it, in flight or not.
+    /// The device's pushes, in flight or waiting.
     pub queue: Queue,
-    /// Its tags, by number, sorted.
+    /// The device's tags, as sorted numbers.
     pub tags: Box<[u32]>,
-    /// Which Bind of its connection it is; most are zero and need no room.
+    /// Number of the device's Bind on its connection; mostly zero, which needs no room.
     pub term: u16,
-    /// When its saved-up quota of Reports is whole again, microseconds of the monotonic clock.
+    /// When the device's quota of Reports is full again, microseconds of the monotonic clock.
     pub report_tat_us: u64,
-    /// A Pull to be answered once what it asked for is sent: one more than the id it named.
+    /// A Pull to be answered once the pushes it asked for are sent: one more than the id in it.
     pub pull: Option<NonZeroU64>,
-    /// Calls to the log whose completions need this record.
+    /// Number of open log calls whose completions need this record.
     pub asked: u32,
-    /// Reports that wait for the log.
+    /// Number of Reports that wait for the log.
     pub reports: u16,
 }
 
@@ -93,20 +93,19 @@ impl Extra {
 /// A device's record.
 pub(crate) struct Device {
     name: Name,
-    /// Online: bits of the connection. Offline: 42 bits of milliseconds and the 12 of counter that
-    /// clocks use, which are the version, one that is free, one that bars its session from being
-    /// gone on with, 8 of the reason. Never bound:
-    /// the Unix millisecond since when it is known.
+    /// Online: bits of the connection. Offline: the version as 42 bits of milliseconds and the 12
+    /// of counter that clocks use, one free bit, one that forbids resuming the session, 8 of the
+    /// close reason. Never bound: the Unix millisecond since when the device is known.
     place: u64,
-    /// Number of its last session; zero if it never bound.
+    /// Epoch of the device's last session; zero if it never bound.
     pub epoch: u64,
-    /// What is not idle.
+    /// State that does not fit here.
     pub extra: Option<Box<Extra>>,
-    /// Number of its product.
+    /// Number of the device's product.
     pub product: u16,
     /// Agreed heartbeat, seconds.
     pub heartbeat_s: u16,
-    /// Unacknowledged pushes it may have.
+    /// Most unacknowledged pushes on its connection.
     pub window: u16,
     presence: BindState,
     marks: u8,
@@ -114,7 +113,7 @@ pub(crate) struct Device {
 
 const _: () = assert!(size_of::<Option<Device>>() <= 48, "a device's slot is 48 bytes");
 
-/// In `place` of one that is away.
+/// Bit in `place` of an offline device: its last session must not be resumed.
 const BARRED: u64 = 1 << 8;
 
 const PROTOCOL: u8 = 0x07;
@@ -125,7 +124,7 @@ const DIRTY: u8 = 0x40;
 const PULLING: u8 = 0x80;
 
 impl Device {
-    /// Protocols that the record can tell apart, the empty one included.
+    /// Number of protocols that the record can distinguish, including the empty one.
     pub const PROTOCOLS_MAX: usize = PROTOCOL as usize + 1;
 
     /// A device that never bound, known since `at_ms`.
@@ -143,29 +142,29 @@ impl Device {
         }
     }
 
-    /// Its id, or where that lives.
+    /// The device's id, or the slot of a long one.
     pub fn name(&self) -> &Name {
         &self.name
     }
 
-    /// Whether it is bound, and whether it ever was.
+    /// Whether the device is bound, and whether it ever was.
     pub fn presence(&self) -> BindState {
         self.presence
     }
 
-    /// The connection it is bound to.
+    /// The connection to which the device is bound.
     pub fn conn(&self) -> Option<ConnRef> {
         (self.presence == BindState::Online).then(|| ConnRef::from_bits(self.place))
     }
 
-    /// It is bound to `conn` from now on.
+    /// Binds the device to `conn`.
     pub fn attach(&mut self, conn: ConnRef, epoch: u64) {
         self.presence = BindState::Online;
         self.place = conn.bits();
         self.epoch = epoch;
     }
 
-    /// It is bound no more. The version is of a clock of ours.
+    /// Unbinds the device. The version must be of this shard's clock.
     pub fn detach(&mut self, version: PresenceVersion, reason: CloseReason) {
         self.presence = BindState::Offline;
         let (ms, counter) = (version.0 >> 22, version.0 & 0xfff);
@@ -176,7 +175,8 @@ impl Device {
         }
     }
 
-    /// Its last session is not gone on with; false when that is so already, or it is not away.
+    /// Forbids resuming the device's last session; false if it is forbidden already or the device
+    /// is not offline.
     pub fn bar(&mut self) -> bool {
         let bars = self.presence == BindState::Offline && !self.is_barred();
         if bars {
@@ -185,18 +185,18 @@ impl Device {
         bars
     }
 
-    /// Whether its last session is not gone on with.
+    /// Whether resuming the device's last session is forbidden.
     pub fn is_barred(&self) -> bool {
         self.presence == BindState::Offline && self.place & BARRED != 0
     }
 
-    /// It was bound once, and is away, as a row says.
+    /// Restores the state of a device that was bound before, from its row.
     pub fn restore(&mut self, epoch: u64, version: PresenceVersion, reason: CloseReason) {
         self.detach(version, reason);
         self.epoch = epoch;
     }
 
-    /// Of its last transition; zero if it never bound.
+    /// Version of the device's last transition; zero if it never bound.
     pub fn version(&self) -> PresenceVersion {
         match self.presence {
             BindState::Online => PresenceVersion(self.epoch),
@@ -208,7 +208,7 @@ impl Device {
         }
     }
 
-    /// Unix millisecond since when it is online, offline, or known.
+    /// Unix millisecond since when the device is online, offline, or known.
     pub fn since_ms(&self) -> u64 {
         match self.presence {
             BindState::Online => PresenceVersion(self.epoch).unix_ms(),
@@ -217,7 +217,7 @@ impl Device {
         }
     }
 
-    /// How its last connection ended.
+    /// Close reason of the device's last connection, if it is offline.
     pub fn reason(&self) -> Option<CloseReason> {
         match self.presence {
             BindState::Offline => CloseReason::ALL.get(self.place as u8 as usize).copied(),
@@ -225,7 +225,7 @@ impl Device {
         }
     }
 
-    /// Which Bind of its connection it is.
+    /// Number of the device's Bind on its connection.
     pub fn term(&self) -> u16 {
         self.extra.as_ref().map_or(0, |extra| extra.term)
     }
@@ -237,89 +237,89 @@ impl Device {
         }
     }
 
-    /// Its extra, made when it has none.
+    /// The device's extra state, created if absent.
     pub fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
     }
 
-    /// Its pushes, if it has any or had some just now.
+    /// The device's queue, if it has extra state.
     pub fn queue(&self) -> Option<&Queue> {
         self.extra.as_ref().map(|extra| &extra.queue)
     }
 
-    /// The same, to change.
+    /// The device's queue, to change.
     pub fn queue_mut(&mut self) -> Option<&mut Queue> {
         self.extra.as_mut().map(|extra| &mut extra.queue)
     }
 
-    /// Its tags, by number.
+    /// The device's tags, as numbers.
     pub fn tags(&self) -> &[u32] {
         self.extra.as_ref().map_or(&[], |extra| &extra.tags)
     }
 
-    /// Frees the extra when it holds nothing.
+    /// Frees the extra state if it is empty.
     pub fn release(&mut self, now: Instant) {
         if self.extra.as_ref().is_some_and(|extra| extra.is_idle(now)) {
             self.extra = None;
         }
     }
 
-    /// Number of the protocol of its last session.
+    /// Number of the protocol of the device's last session.
     pub fn protocol(&self) -> u8 {
         self.marks & PROTOCOL
     }
 
-    /// Sets that number, below [`PROTOCOLS_MAX`](Self::PROTOCOLS_MAX).
+    /// Sets the number of the protocol, below [`PROTOCOLS_MAX`](Self::PROTOCOLS_MAX).
     pub fn set_protocol(&mut self, number: u8) {
         self.marks = (self.marks & !PROTOCOL) | (number & PROTOCOL);
     }
 
-    /// Whether it is blocked.
+    /// Whether the device is blocked.
     pub fn blocked(&self) -> bool {
         self.marks & BLOCKED != 0
     }
 
-    /// Blocks or unblocks it.
+    /// Blocks or unblocks the device.
     pub fn set_blocked(&mut self, to: bool) {
         self.mark(BLOCKED, to);
     }
 
-    /// Whether a resend timer of this device is in the wheel.
+    /// Whether a timer of this device is running.
     pub fn timed(&self) -> bool {
         self.marks & TIMED != 0
     }
 
-    /// Says so.
+    /// Notes whether a timer of this device is running.
     pub fn set_timed(&mut self, to: bool) {
         self.mark(TIMED, to);
     }
 
-    /// Whether the log has a row of it, or was asked to.
+    /// Whether the log has a row of the device, or was asked to store one.
     pub fn rowed(&self) -> bool {
         self.marks & ROWED != 0
     }
 
-    /// Says so.
+    /// Notes whether the log has a row of the device.
     pub fn set_rowed(&mut self, to: bool) {
         self.mark(ROWED, to);
     }
 
-    /// Whether it differs from its row.
+    /// Whether the record differs from the device's row.
     pub fn dirty(&self) -> bool {
         self.marks & DIRTY != 0
     }
 
-    /// Says so.
+    /// Notes whether the record differs from the device's row.
     pub fn set_dirty(&mut self, to: bool) {
         self.mark(DIRTY, to);
     }
 
-    /// Whether bodies of its pushes are on their way from the log.
+    /// Whether bodies of the device's pushes are being fetched from the log.
     pub fn pulling(&self) -> bool {
         self.marks & PULLING != 0
     }
 
-    /// Says so.
+    /// Notes whether bodies are being fetched.
     pub fn set_pulling(&mut self, to: bool) {
         self.mark(PULLING, to);
     }

@@ -1,8 +1,8 @@
-//! One push waiting for one device: 48 bytes, with its body or without.
+//! A push in the queue of a device: 48 bytes, with its body or without.
 //!
-//! What the log keeps of a push need not be in memory while its device is away: then only what the
-//! queue must know is here, a stub, and the body comes back before it is sent. An item whose body
-//! is not here is in the log.
+//! A stored push need not be in memory while its device is away: then the item is a stub with the
+//! fields that the queue needs, and the body is fetched before it is sent. An item without a body
+//! is in the log.
 
 use crate::log::durable::push::Label;
 use base::time::Instant;
@@ -14,11 +14,11 @@ use std::sync::Arc;
 /// State of an item in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kept {
-    /// Nothing.
+    /// The push is not in the log.
     No,
-    /// It was asked to keep it and has not answered.
+    /// The log was asked to store the push and has not answered.
     Asked,
-    /// It keeps it at this place of the device's timeline.
+    /// The log has stored the push at this offset of the device's timeline.
     At(Seq),
 }
 
@@ -30,32 +30,32 @@ enum Body {
     Away(Option<Box<CollapseKey>>),
 }
 
-/// One push waiting for one device.
+/// A push in the queue of a device.
 pub(crate) struct Item {
-    /// The push.
+    /// The push's id.
     pub id: MessageId,
-    /// Zero: not kept. [`Item::ASKED`]: asked. Otherwise the place in the log.
+    /// Zero: not stored. [`Item::ASKED`]: asked. Otherwise the offset in the device's timeline.
     place: u64,
     body: Body,
     expire_at: u32,
     weight: u32,
-    /// When it was sent last, milliseconds of the monotonic clock, the low 32 bits.
+    /// When the push was last sent, milliseconds of the monotonic clock, the low 32 bits.
     sent_ms: u32,
-    /// How often it was sent.
+    /// How often the push was sent.
     pub times: u8,
     flags: u8,
 }
 
 const _: () = assert!(size_of::<Item>() <= 48, "a place in a queue is 48 bytes");
 
-/// Watcher of an item's end.
+/// Who is notified when an item ends.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Watch {
-    /// Somebody waits for its outcome (`waits`).
+    /// An order waits for the outcome (`waits`).
     pub answers: bool,
-    /// A fan-out counts it (`jobs`).
+    /// A fan-out counts the outcome (`jobs`).
     pub counted: bool,
-    /// Its end is told as an event.
+    /// The outcome is published as an event.
     pub receipts: bool,
 }
 
@@ -88,7 +88,7 @@ impl Item {
         item
     }
 
-    /// An item without its body, which the log keeps at `seq`.
+    /// An item without its body, which the log has at offset `seq`.
     pub fn stub(id: MessageId, seq: Seq, label: Label) -> Item {
         let key = label.collapse.map(|key| Box::new(CollapseKey(key)));
         let mut item = Item {
@@ -105,7 +105,7 @@ impl Item {
         item
     }
 
-    /// Its push, if the body is here.
+    /// The item's push, if its body is in memory.
     pub fn push(&self) -> Option<&Arc<Push>> {
         match &self.body {
             Body::Here(push) => Some(push),
@@ -113,7 +113,7 @@ impl Item {
         }
     }
 
-    /// What the log knows of it.
+    /// State of the item in the log.
     pub fn kept(&self) -> Kept {
         match self.place {
             0 => Kept::No,
@@ -122,7 +122,7 @@ impl Item {
         }
     }
 
-    /// Says so.
+    /// Sets the state of the item in the log.
     pub fn set_kept(&mut self, kept: Kept) {
         self.place = match kept {
             Kept::No => 0,
@@ -131,7 +131,7 @@ impl Item {
         };
     }
 
-    /// Its body is let go, if the log keeps it.
+    /// Drops the body from memory, if the log has it.
     pub fn shed(&mut self) {
         if let (Kept::At(_), Body::Here(push)) = (self.kept(), &self.body) {
             let key = push.collapse.clone().map(|key| Box::new(CollapseKey(key)));
@@ -139,12 +139,12 @@ impl Item {
         }
     }
 
-    /// Its body is here again.
+    /// Puts the fetched push back into the item.
     pub fn attach(&mut self, push: Arc<Push>) {
         self.body = Body::Here(push);
     }
 
-    /// What replaces it.
+    /// The item's collapse key: a newer push with the same key replaces it.
     pub fn collapse(&self) -> Option<&str> {
         match &self.body {
             Body::Here(push) => push.collapse.as_deref(),
@@ -152,82 +152,83 @@ impl Item {
         }
     }
 
-    /// Whether it goes before others that were not sent.
+    /// Whether the item's priority is High, so that it is sent before unsent Normal ones.
     pub fn high(&self) -> bool {
         self.flags & HIGH != 0
     }
 
-    /// What it costs a queue, bytes.
+    /// The item's weight in a queue, bytes.
     pub fn weight(&self) -> usize {
         self.weight as usize
     }
 
-    /// Whether it may wait for a device that is away.
+    /// Whether the push may be stored for a device that is away.
     pub fn stores(&self) -> bool {
         self.expire_at != 0
     }
 
-    /// Unix second after which it must not be delivered, zero for now or never.
+    /// Unix second after which the push must not be delivered; zero for a push with time to live 0.
     pub fn expire_at(&self) -> u32 {
         self.expire_at
     }
 
-    /// Whether its time is over at this Unix second.
+    /// Whether the push has expired at this Unix second.
     pub fn expired(&self, unix_s: u32) -> bool {
         self.stores() && self.expire_at <= unix_s
     }
 
-    /// Who wants to know of its end.
+    /// Who is notified when the item ends.
     pub fn watch(&self) -> Watch {
         let [answers, counted, receipts] =
             [ANSWERS, COUNTED, RECEIPTS].map(|flag| self.flags & flag != 0);
         Watch { answers, counted, receipts }
     }
 
-    /// A fan-out counts it.
+    /// Notes that a fan-out counts the item.
     pub fn set_counted(&mut self) {
         self.set(COUNTED, true);
     }
 
-    /// Nobody waits for its outcome any more; whether somebody did.
+    /// Notes that no answer waits for the outcome any more; returns whether one did.
     pub fn stop_answering(&mut self) -> bool {
         let answers = self.flags & ANSWERS != 0;
         self.set(ANSWERS, false);
         answers
     }
 
-    /// Whether it is passed over until the next session, because its body cannot be read.
+    /// Whether the item is skipped until the next session, because its body cannot be read.
     pub fn aside(&self) -> bool {
         self.flags & ASIDE != 0
     }
 
-    /// Says so.
+    /// Sets whether the item is skipped until the next session.
     pub fn set_aside(&mut self, to: bool) {
         self.set(ASIDE, to);
     }
 
-    /// Whether it stands in the queue as it was sent: behind all that was sent before it.
+    /// Whether the item's place in the queue reflects the order of sending: behind all items sent
+    /// before it.
     pub fn in_order(&self) -> bool {
         self.flags & IN_ORDER != 0
     }
 
-    /// Says so.
+    /// Sets whether the item's place reflects the order of sending.
     pub fn set_in_order(&mut self, to: bool) {
         self.set(IN_ORDER, to);
     }
 
-    /// It was sent, once more.
+    /// Notes that the push was sent once more.
     pub fn sent(&mut self, at: Instant) {
         self.times = self.times.saturating_add(1);
         self.sent_ms = at.millis() as u32;
     }
 
-    /// When it was sent last, milliseconds of the monotonic clock, the low 32 bits.
+    /// When the push was last sent, milliseconds of the monotonic clock, the low 32 bits.
     pub fn sent_ms(&self) -> u32 {
         self.sent_ms
     }
 
-    /// Milliseconds since it was sent last, for what was sent within weeks.
+    /// Milliseconds since the push was last sent, valid for some weeks.
     pub fn age_ms(&self, now: Instant) -> u32 {
         (now.millis() as u32).wrapping_sub(self.sent_ms)
     }

@@ -1,8 +1,8 @@
-//! Questions about devices: by name, and page by page.
+//! Queries about devices: by name, and page by page.
 //!
-//! A page ends at a slot, and the next one goes on after it, whoever came or went meanwhile. A page
-//! may be short, or empty, and not be the last: `next` alone says so, because one answer looks at
-//! a bounded number of slots.
+//! A page ends at a slot, and the next one continues after it, whichever devices came or went
+//! meanwhile. A page may be short, or empty, without being the last: only an absent `next` marks
+//! the last, because one answer visits a bounded number of slots.
 
 use super::Registry;
 use super::device::{BindState, Device};
@@ -13,23 +13,23 @@ use model::ports::presence::queries::PresenceStatus;
 use model::ports::pushes::{DeviceState, PushAnswer};
 use model::presence::{self, OnlineState, PresenceVersion, Principal};
 
-/// Devices in one page at most.
+/// Most devices in one page.
 const PAGE_MAX: usize = 1_000;
 
-/// Slots looked at for one page.
+/// Most slots visited for one page.
 const VISITS_MAX: usize = 16_384;
 
-/// Devices asked for: all, where nothing is said.
+/// Filter of devices; absent fields match all.
 pub(crate) struct Selection {
-    /// Of this product.
+    /// Only devices of this product.
     pub product: Option<ProductKey>,
-    /// Online, or not.
+    /// Only devices that are online (true) or not (false).
     pub online: Option<bool>,
-    /// With this tag.
+    /// Only devices with this tag.
     pub tag: Option<Tag>,
 }
 
-/// When something last happened to a device, and when it was last there.
+/// Times of a device's last transition and of its last connection.
 #[derive(Default)]
 struct Seen {
     since_ms: u64,
@@ -38,7 +38,7 @@ struct Seen {
 }
 
 impl Registry {
-    /// The states of those that are known.
+    /// The states of the known ones among these devices.
     pub fn states(&self, now: Now, product: &ProductKey, devices: &[DeviceId]) -> PushAnswer {
         let Some(number) = self.products.number(product) else {
             return PushAnswer::UnknownProduct;
@@ -87,7 +87,7 @@ impl Registry {
         PushAnswer::Page { devices, next: Some(slot - 1) }
     }
 
-    /// What is known of a device's presence; `None`: it never bound.
+    /// The presence of a device; `None` if it never bound.
     pub fn presence_of(
         &self,
         now: Now,

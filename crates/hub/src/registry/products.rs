@@ -1,9 +1,9 @@
 //! The products, each under a number that fits into a device's record.
 //!
-//! A number stays taken until the last device that bears it is gone, so a product that is dropped
-//! and made again is another one. The table knows how many devices each number has, not which.
-//! What the configuration says of a product holds until the API says otherwise, and again once the
-//! configuration says something else.
+//! A number stays taken until the last device with it is gone, so a product that is dropped and
+//! created again gets another number. The table knows how many devices each number has, not which.
+//! The configuration of a product applies until the API changes the product, and again once the
+//! configuration itself changes.
 
 use crate::log::durable;
 use base::hash::HashKey;
@@ -12,13 +12,13 @@ use model::product::Product;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Products, the dropped ones whose devices are still being detached included.
+/// The products, including dropped ones whose devices are still being detached.
 pub(crate) struct Products {
-    /// The key under which what is configured is hashed.
+    /// The key under which configured products are hashed.
     home: HashKey,
     numbers: BTreeMap<ProductKey, u16>,
     places: Vec<Option<Place>>,
-    /// What each product is by configuration, as a hash.
+    /// Hash of each configured product.
     configured: BTreeMap<ProductKey, u64>,
 }
 
@@ -28,17 +28,17 @@ struct Place {
 }
 
 impl Products {
-    /// Most products. One more is not taken (`Done(false)`).
+    /// Most products. One more is refused (`Done(false)`).
     pub const MAX: usize = 4_096;
 
-    /// No products.
+    /// An empty table.
     pub fn new(home: HashKey) -> Products {
         let (numbers, configured) = (BTreeMap::new(), BTreeMap::new());
         Products { home, numbers, places: Vec::new(), configured }
     }
 
-    /// Takes a product from configuration; false when there are too many. One that says what it
-    /// said before changes nothing: of the configuration and the API the one holds that spoke last.
+    /// Takes a product from the configuration; false if there are too many. An unchanged
+    /// configuration has no effect: between the configuration and the API, the later change holds.
     pub fn configure(&mut self, product: Arc<Product>) -> bool {
         let base = self.hash(&product);
         let known = self.number(&product.key).is_some();
@@ -49,12 +49,12 @@ impl Products {
         self.put(product).is_some()
     }
 
-    /// The hash of what is configured of a product, never zero.
+    /// Hash of a product as configured, never zero; `None` if it is not configured.
     pub fn configured(&self, key: &ProductKey) -> Option<u64> {
         self.configured.get(key).copied()
     }
 
-    /// Products that are configured, and of which the API said later that they are otherwise.
+    /// Configured products that the API has changed since.
     pub fn changed(&self) -> impl Iterator<Item = &ProductKey> {
         let changed = self.all().filter(|product| {
             self.configured(&product.key).is_some_and(|base| base != self.hash(product))
@@ -62,12 +62,12 @@ impl Products {
         changed.map(|product| &product.key)
     }
 
-    /// Number of the product with this key.
+    /// The number of the product with this key.
     pub fn number(&self, key: &ProductKey) -> Option<u16> {
         self.numbers.get(key).copied()
     }
 
-    /// The product with this number, which a device bears or `number` gave.
+    /// The product with this number, which must be in use.
     pub fn of(&self, number: u16) -> &Arc<Product> {
         &self.place(number).product
     }
@@ -77,7 +77,7 @@ impl Products {
         self.numbers.values().map(|&number| self.of(number))
     }
 
-    /// Makes or changes a product; `None` when there are too many.
+    /// Creates or changes a product; `None` if there are too many.
     pub fn put(&mut self, product: Arc<Product>) -> Option<u16> {
         if let Some(number) = self.number(&product.key) {
             self.place_mut(number).product = product;
@@ -96,29 +96,29 @@ impl Products {
         Some(number as u16)
     }
 
-    /// Takes the key out; the number stays until [`free`](Self::free).
+    /// Removes a product's key; the number stays until [`free`](Self::free).
     pub fn unname(&mut self, key: &ProductKey) -> Option<u16> {
         self.numbers.remove(key)
     }
 
-    /// Gives the number of an unnamed product back.
+    /// Frees the number of a product without a key.
     pub fn free(&mut self, number: u16) {
         assert_eq!(self.place(number).devices, 0, "a freed product has no devices");
         self.places[usize::from(number)] = None;
     }
 
-    /// A device with this number came or went.
+    /// Counts a device with this number that came or went.
     pub fn held(&mut self, number: u16, change: i32) {
         let place = self.place_mut(number);
         place.devices = place.devices.checked_add_signed(change).expect("devices are counted");
     }
 
-    /// Numbers ever used.
+    /// Upper bound of the numbers ever used, exclusive.
     pub fn numbers(&self) -> usize {
         self.places.len()
     }
 
-    /// Panics when the counts are not `held`.
+    /// Panics if the counts of devices differ from `held`.
     pub fn audit(&self, held: &[u32]) {
         for (place, held) in self.places.iter().zip(held) {
             assert_eq!(place.as_ref().map_or(0, |place| place.devices), *held, "devices held");

@@ -1,13 +1,13 @@
-//! The pushes of one device: those on the way, and those still to be sent.
+//! The queue of one device: pushes in flight, and those still to be sent.
 //!
 //! ```text
 //!  [ in flight | held back for a Pull | to be sent: High, in turn; Normal, in turn ]
 //!    ◄── pump: the next one gets on its way   rewind: the connection ended, none is on the way ──►
 //! ```
-//! The queue orders items and adds up their weights; it decides no outcome. Whatever leaves it is
-//! handed to the caller, who gives it one. Items that were sent at any time stand in front of those
-//! that never were, so an acknowledgement looks no further than the last of them. An item whose
-//! body is not here stops the pump: nothing behind it overtakes it.
+//! The queue orders items and sums their weights; it decides no outcome. An item that leaves it is
+//! handed to the caller, who ends it with an outcome. Items that were ever sent are in front of
+//! those that never were, so an acknowledgement is compared with them only. An item without its
+//! body stops the pump: no item behind it overtakes it.
 
 use crate::registry::item::{Item, Kept};
 use base::time::Instant;
@@ -20,9 +20,9 @@ use std::sync::Arc;
 /// Bounds of a device's queue.
 #[derive(Clone, Copy)]
 pub(crate) struct QueueLimits {
-    /// Items.
+    /// Most items.
     pub count_max: usize,
-    /// Their weight, bytes.
+    /// Most bytes, as the sum of weights.
     pub bytes_max: usize,
 }
 
@@ -32,8 +32,8 @@ struct Load {
     bytes: usize,
 }
 
-/// Progress of a device with what was sent to it. A connection keeps the order, so what was
-/// sent before something that is acknowledged has come through too.
+/// Progress of a device with the pushes sent to it. A connection keeps the order, so everything
+/// sent before an acknowledged push has arrived too.
 #[derive(Clone, Copy)]
 pub(crate) struct Progress {
     heard_ms: Millis,
@@ -41,9 +41,9 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Milliseconds for which an item on the way has been waited for: since it was sent. While it
-    /// may be on a slow link still, behind others that the device acknowledges one by one: since
-    /// the last of those.
+    /// Milliseconds that an item in flight has waited for its acknowledgement, counted from its
+    /// sending. While it may still be on a slow link, behind others that the device acknowledges
+    /// one by one, they count from the last acknowledgement.
     pub fn waited_ms(self, now: Instant, item: &Item) -> u32 {
         let waited_ms = item.age_ms(now);
         let came = self.proven_ms != 0 && later(self.proven_ms, item.sent_ms());
@@ -55,29 +55,29 @@ impl Progress {
     }
 }
 
-/// Whether `one` is later than `other`, for what is within weeks.
+/// Whether `one` is later than `other`, for times within some weeks.
 fn later(one: Millis, other: Millis) -> bool {
     one != other && one.wrapping_sub(other) < Millis::MAX / 2
 }
 
-/// The pushes of one device.
+/// The pushes of one device, with their order and totals.
 pub(crate) struct Queue {
     items: VecDeque<Item>,
-    /// So many at the front are on the way.
+    /// Number of items in flight; they are at the front.
     inflight: u32,
-    /// So many behind them wait for a Pull, or cannot be read.
+    /// Number of items behind those that wait for a Pull, or cannot be read.
     held: u32,
     /// Weight of all items.
     bytes: usize,
     high: Load,
     /// No item expires before this Unix second.
     expiry: u32,
-    /// When the device acknowledged something last; zero: not yet.
+    /// When the device last acknowledged a push; zero: not yet.
     heard_ms: Millis,
-    /// When the latest push was sent of which it is known that it came through; zero: of none.
+    /// When the latest push was sent that is known to have arrived; zero: none.
     proven_ms: Millis,
-    /// The last in the order of sending that left, and the one that was sent before it and is
-    /// still here: who acknowledges the first has the other. Zeros: none.
+    /// The last sent item that left the queue, and the item sent before it that is still here: an
+    /// acknowledgement of the first covers the second. Zeros: none.
     left: (MessageId, MessageId),
 }
 
@@ -101,22 +101,22 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// Items.
+    /// Number of items.
     pub fn count(&self) -> usize {
         self.items.len()
     }
 
-    /// Their weight, bytes.
+    /// Weight of all items, bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether there are none.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Items on the way: the first so many of all.
+    /// Number of items in flight; they are at the front.
     pub fn inflight(&self) -> usize {
         self.inflight as usize
     }
@@ -126,26 +126,26 @@ impl Queue {
         self.items.iter()
     }
 
-    /// The item with this push.
+    /// The item of this push.
     pub fn find(&mut self, id: MessageId) -> Option<&mut Item> {
         self.items.iter_mut().find(|item| item.id == id)
     }
 
-    /// The item with the collapse key of `push`: it replaces the other, or is replaced by it, for
-    /// the later order holds.
+    /// The latest item with the collapse key of `push`: the later order of the two replaces the
+    /// other.
     pub fn collapsing(&self, push: &Push) -> Option<&Item> {
         let key = push.collapse.as_deref()?;
         self.items.iter().filter(|item| item.collapse() == Some(key)).max_by_key(|item| item.id)
     }
 
-    /// The first item with this collapse key. There is one, and while the log is asked to keep what
-    /// replaces it, two.
+    /// The first item with this collapse key. There are two only while the log is being asked to
+    /// store the newer one.
     pub fn alike(&self, key: &str) -> Option<&Item> {
         self.items.iter().find(|item| item.collapse() == Some(key))
     }
 
-    /// Takes out what `push` replaces: what was ordered before it under its key. With `keeps` what
-    /// the log has stays until it has the new one.
+    /// Takes out the items that `push` replaces: earlier orders under its collapse key. With
+    /// `keeps`, stored ones stay until the log has stored `push`.
     pub fn collapse(&mut self, push: &Push, keeps: bool, into: &mut Vec<Item>) {
         let Some(key) = push.collapse.as_deref() else { return };
         let goes = |item: &Item| {
@@ -157,7 +157,8 @@ impl Queue {
         }
     }
 
-    /// Whether `push` may come in: what is not more important gives way, and `without` goes.
+    /// Whether `push` may enter after items of no higher priority were evicted, and `without`
+    /// removed.
     pub fn admits(&self, room: QueueLimits, push: &Push, without: Option<&Item>) -> bool {
         let stays = match push.priority {
             Priority::High => Load::default(),
@@ -170,9 +171,9 @@ impl Queue {
         (count as usize) < room.count_max && bytes + push.weight() <= room.bytes_max
     }
 
-    /// Takes out what has to give way before `push` fits: the oldest Normal one not on the way,
-    /// else the oldest Normal one, else the oldest. `None` once it fits. What it replaces and is
-    /// still here does not count.
+    /// Takes out an item that must give way before `push` fits: the oldest Normal one not in
+    /// flight, else the oldest Normal one, else the oldest. `None` once it fits. A stored item that
+    /// `push` replaces does not count.
     pub fn victim(&mut self, room: QueueLimits, push: &Push) -> Option<Item> {
         let alike = self.collapsing(push).map(|item| (item.id, item.weight()));
         let (count, weight) = alike.map_or((0, 0), |(_, weight)| (1, weight));
@@ -192,7 +193,7 @@ impl Queue {
         self.take(at)
     }
 
-    /// Puts an item in its place among those still to be sent.
+    /// Inserts an item at its place among those still to be sent.
     pub fn insert(&mut self, item: Item) {
         let weight = item.weight();
         self.bytes += weight;
@@ -211,8 +212,8 @@ impl Queue {
         self.items.insert(at.map_or(self.items.len(), |at| at + from), item);
     }
 
-    /// Sends what the window has room for, up to an item whose body is not here. `send` is told
-    /// each item before it counts as sent once more; what has expired goes to `over`.
+    /// Sends items as far as the window has room, up to one without its body. Calls `send` with
+    /// each item before counting it as sent once more; expired items go to `over`.
     pub fn pump(
         &mut self,
         window: u16,
@@ -236,8 +237,8 @@ impl Queue {
         }
     }
 
-    /// The place of the body that has to be fetched before the pump goes on, if the window has
-    /// room, and how many that are to be sent after it stand behind it in the log.
+    /// Offset of the body that must be fetched before the pump can go on, if the window has room,
+    /// and how many of the following items have bodies behind it in the log, itself included.
     pub fn missing(&self, window: u16, count_max: usize) -> Option<(Seq, usize)> {
         if self.inflight >= u32::from(window) {
             return None;
@@ -257,12 +258,12 @@ impl Queue {
         Some((first, count))
     }
 
-    /// Items to be sent that do not wait for a Pull.
+    /// Number of unsent items that do not wait for a Pull.
     pub fn to_send(&self) -> usize {
         self.items.len() - self.head()
     }
 
-    /// The item whose body is away at this place of the log. Looks first where the last one was
+    /// The item without body at this offset in the log. The search starts where the last one was
     /// found (`hint`), because pages come in order.
     pub fn away_at(&mut self, seq: Seq, hint: &mut usize) -> Option<&mut Item> {
         let here = |item: &Item| item.kept() == Kept::At(seq) && item.push().is_none();
@@ -273,12 +274,12 @@ impl Queue {
         self.items.get_mut(at)
     }
 
-    /// Where the next item to be sent stands.
+    /// Index of the next item to be sent.
     pub fn head(&self) -> usize {
         (self.inflight + self.held) as usize
     }
 
-    /// Passes over the next item to be sent, until the session ends.
+    /// Skips the next item to be sent, until the session ends.
     pub fn set_head_aside(&mut self) {
         let head = self.head();
         if let Some(item) = self.items.get_mut(head) {
@@ -288,8 +289,8 @@ impl Queue {
         }
     }
 
-    /// Whether an item comes after this push in the device's timeline, where they stand as they
-    /// came. Everything does if the push is not here any more, or not kept.
+    /// A test whether an item comes after this push in the device's timeline, which has the order
+    /// of arrival. True for every item if the push is no longer here, or not stored.
     fn comes_after(&self, id: MessageId) -> impl Fn(&Item) -> bool + use<> {
         let place = self.items.iter().find(|item| item.id == id).map(Item::kept);
         move |item| match (place, item.kept()) {
@@ -298,8 +299,8 @@ impl Queue {
         }
     }
 
-    /// Lets the first `count` items held back that came after `after` be sent next, but that those
-    /// stay in front that were sent before. No more than the window has room for.
+    /// Releases the first `count` held items that came after `after`, to be sent next; items that
+    /// were sent before stay in front. The caller limits `count` to the room in the window.
     pub fn unhold(&mut self, after: MessageId, count: usize) {
         let (mut at, mut sent, mut new) = (self.inflight(), 0, 0);
         let (behind, comes_after) = (self.items.len() - self.head(), self.comes_after(after));
@@ -322,15 +323,15 @@ impl Queue {
         debug_assert_eq!(self.items.len() - self.head(), behind + sent + new);
     }
 
-    /// Items not on the way which came after `after`, and which can be sent.
+    /// Number of items not in flight that came after `after` and can be sent.
     pub fn remaining(&self, after: MessageId) -> usize {
         let (waiting, comes_after) =
             (self.items.iter().skip(self.inflight()), self.comes_after(after));
         waiting.filter(|item| !item.aside() && comes_after(item)).count()
     }
 
-    /// Takes out what is acknowledged: `upto` and everything sent before it, and `ids`, which are
-    /// sorted. No id is compared with another's: they say nothing of the order of sending.
+    /// Takes out acknowledged items: `upto` and everything sent before it, and `ids`, which are
+    /// sorted. Ids are not compared in order: they say nothing about the order of sending.
     pub fn acknowledge(
         &mut self,
         now: Instant,
@@ -338,8 +339,8 @@ impl Queue {
         ids: &[MessageId],
         into: &mut Vec<Item>,
     ) {
-        // One that left, because its time was over or another replaced it, may have come all the
-        // same, and what was sent before it then too.
+        // A push that left the queue, because it expired or another replaced it, may have arrived
+        // all the same, and then everything sent before it too.
         let upto = if upto == Some(self.left.0) { Some(self.left.1) } else { upto };
         let last = |item: &Item| upto == Some(item.id) && item.in_order();
         let ever_sent = |(at, item): &(usize, &Item)| item.times > 0 || *at < self.head();
@@ -357,7 +358,7 @@ impl Queue {
             }
             covered = covered.saturating_sub(1);
             self.heard_ms = (now.millis() as Millis).max(1);
-            // Of a push that was sent more often nobody knows which copy it was.
+            // If a push was sent more than once, it is unknown which copy was acknowledged.
             let sent_ms = (item.times == 1).then(|| item.sent_ms());
             let is_news = |sent_ms: Millis| self.proven_ms == 0 || later(sent_ms, self.proven_ms);
             if let Some(sent_ms) = sent_ms.filter(|&sent_ms| is_news(sent_ms)) {
@@ -367,18 +368,18 @@ impl Queue {
         }
     }
 
-    /// How the device has kept up so far.
+    /// The device's progress with the pushes sent to it.
     pub fn progress(&self) -> Progress {
         Progress { heard_ms: self.heard_ms, proven_ms: self.proven_ms }
     }
 
-    /// Takes out the item with this push.
+    /// Takes out the item of this push.
     pub fn remove(&mut self, id: MessageId) -> Option<Item> {
         let at = self.items.iter().position(|item| item.id == id)?;
         self.take(at)
     }
 
-    /// Looks at every item on the way; what `over` says yes to is taken out.
+    /// Visits every item in flight; takes out those for which `over` returns true.
     pub fn sift_inflight(&mut self, into: &mut Vec<Item>, mut over: impl FnMut(&mut Item) -> bool) {
         let mut at = 0;
         while at < self.inflight() {
@@ -389,7 +390,7 @@ impl Queue {
         }
     }
 
-    /// The connection is gone: what was on the way is to be sent again, first.
+    /// Returns all items in flight to the front of those to be sent, as the connection ended.
     pub fn rewind(&mut self) {
         (self.inflight, self.held) = (0, 0);
         self.items.iter_mut().for_each(|item| item.set_aside(false));
@@ -399,20 +400,20 @@ impl Queue {
         }
     }
 
-    /// Everything not on the way waits for a Pull.
+    /// Holds all items that are not in flight until a Pull.
     pub fn hold(&mut self) {
         self.held = self.items.len() as u32 - self.inflight;
-        // From now on the device chooses what it is sent next.
+        // From now on the device chooses the order of sending.
         self.items.iter_mut().skip(self.inflight as usize).for_each(|it| it.set_in_order(false));
     }
 
-    /// What is to be sent and has no body here waits for another Pull, in its turn.
+    /// Holds the items to be sent that have no body here until another Pull, in their order.
     pub fn hold_away(&mut self) {
         let to_send = self.items.drain(self.head()..).collect::<Vec<_>>();
         let (here, away): (Vec<_>, Vec<_>) =
             to_send.into_iter().partition(|item| item.push().is_some());
         let mut held: Vec<_> = self.items.drain(self.inflight as usize..).chain(away).collect();
-        // As they stand in the timeline, where a Pull goes on; what is not kept comes last.
+        // In the order of the timeline, which a Pull follows; unstored items come last.
         let place = |item: &Item| match item.kept() {
             Kept::At(seq) => seq,
             _ => Seq::MAX,
@@ -423,12 +424,12 @@ impl Queue {
         self.items.extend(held.into_iter().chain(here));
     }
 
-    /// The device is away: what the log keeps is kept by it alone.
+    /// Drops the bodies of stored items from memory, as the device is away.
     pub fn shed(&mut self) {
         self.items.iter_mut().for_each(Item::shed);
     }
 
-    /// Takes out what is over at this Unix second.
+    /// Takes out the items that have expired at this Unix second.
     pub fn expire(&mut self, unix_s: u32, into: &mut Vec<Item>) {
         if self.expiry > unix_s {
             return;
@@ -444,12 +445,12 @@ impl Queue {
         self.expiry = stored.map(|item| item.expire_at()).min().unwrap_or(u32::MAX);
     }
 
-    /// Takes out everything.
+    /// Takes out all items.
     pub fn drain(&mut self) -> VecDeque<Item> {
         std::mem::take(self).items
     }
 
-    /// Panics when a sum or an order does not hold.
+    /// Panics when a total or the order is wrong.
     pub fn audit(&self) {
         let all = self.items.iter().map(|item| item.weight());
         assert_eq!(all.sum::<usize>(), self.bytes, "load");
@@ -487,7 +488,7 @@ impl Queue {
         Some(item)
     }
 
-    /// Remembers an item that left from this place, if its acknowledgement covers another.
+    /// Remembers an item that left from this index, if its acknowledgement covers another.
     fn note_left(&mut self, at: usize, item: &Item) {
         if item.times == 0 || !item.in_order() {
             return;
@@ -499,7 +500,7 @@ impl Queue {
             return;
         }
         let known = self.items.iter().position(|it| it.id == self.left.1);
-        // The later one covers more.
+        // The later of two items covers more.
         if known.is_none_or(|known| known < at) {
             self.left = (item.id, before);
         }

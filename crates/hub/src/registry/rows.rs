@@ -1,12 +1,12 @@
-//! The rows of devices: what is remembered of them over a restart.
+//! The rows of devices: their state as kept across restarts.
 //!
-//! A row is a copy of a record, made when it is handed to the log. Somebody waits for it only when
+//! A row is a copy of a record, made when it is handed to the log. An answer waits for it only if
 //! the API changed it; then the copy has the change before the record does. Until the log has
-//! answered, no other row of the device is written: it would have the change, which may be refused,
-//! or undo it. Further orders of the API wait their turn, and everything else makes the record
-//! dirty. Other changes make it dirty too, and the sweep writes it. A row that was refused makes it
-//! dirty again; if it was the device's first, no push is called stored on the strength of it,
-//! because nobody would know after a restart whose it is.
+//! answered, no other row of the device is written: it would include the change, which may be
+//! refused, or undo it. Further commands of the API wait their turn, and all other changes mark the
+//! record dirty, so that the sweep writes the row. A refused row marks the record dirty again; if
+//! it was the device's first, no push is reported as stored that relies on it, because after a
+//! restart its owner would be unknown.
 
 use super::Registry;
 use super::device::{BindState, Device};
@@ -17,44 +17,44 @@ use model::id::{DeviceId, MessageId, ProductKey, Tag};
 use model::ports::log::{Table, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Change of a device that the API wants, and that its row has before its record.
+/// Change of a device by the API; the row has it before the record does.
 #[derive(Clone)]
 pub(crate) enum Change {
-    /// It is blocked, or is not any more.
+    /// Blocks or unblocks the device.
     Block(bool),
-    /// It has these tags and no others.
+    /// Replaces the device's tags.
     Tags(Vec<Tag>),
 }
 
-/// Orders of the API that may wait behind a change of one device. One more is answered Busy.
+/// Most commands of the API that wait behind a change of one device. One more is answered Busy.
 pub(crate) const ROWS_WAITING_MAX: usize = 64;
 
-/// A change of one device that is on its way to the log, and the rows that wait behind it.
+/// A change of a device at the log, and the commands that wait behind it.
 struct ChangeInFlight {
     change: Change,
     waiting: VecDeque<PendingCall>,
 }
 
-/// Rows that differ from their records, one way or the other.
+/// Rows that differ from their records, or are about to.
 #[derive(Default)]
 pub(super) struct Rows {
-    /// Records that differ from their rows.
+    /// Number of records that differ from their rows.
     dirty: u64,
-    /// Devices whose first row is on its way.
+    /// Devices whose first row is at the log.
     first: BTreeSet<Key>,
     /// Changes whose rows are ahead of their records.
     changes: BTreeMap<Key, ChangeInFlight>,
 }
 
 impl Rows {
-    /// A record is there no more.
+    /// Updates the count for a record that was removed.
     pub fn removed(&mut self, device: &Device) {
         self.dirty -= u64::from(device.dirty());
     }
 }
 
 impl Registry {
-    /// The record differs from its row from now on.
+    /// Marks a record as different from its row.
     pub fn soil(&mut self, key: Key) {
         if let Some(device) = self.devices.at_mut(key)
             && !device.dirty()
@@ -64,13 +64,13 @@ impl Registry {
         }
     }
 
-    /// Records that differ from their rows.
+    /// Number of records that differ from their rows.
     pub fn dirty(&self) -> u64 {
         self.rows.dirty
     }
 
-    /// The row of a device as it is to be, `through` with orders up to this one: it counts as
-    /// written from now on.
+    /// The device's current row as a write; the record is no longer dirty. `through` is the last
+    /// order to many that the device is finished with.
     pub fn row(&mut self, key: Key, through: MessageId) -> Option<Write> {
         let value = device::encode(&self.row_of(key, through)?);
         let device = self.devices.at(key)?;
@@ -91,7 +91,7 @@ impl Registry {
         device::key(self.home, product.as_str(), id.as_str())
     }
 
-    /// The log has answered a row, whoever waited for it.
+    /// Completes a row after the log's answer.
     pub fn row_answered(&mut self, key: Key, is_stored: bool) {
         let was_first = self.rows.first.remove(&key);
         let Some(device) = self.devices.at_mut(key) else { return };
@@ -104,19 +104,19 @@ impl Registry {
         self.soil(key);
     }
 
-    /// The next row of a device has this change.
+    /// Notes a change, which the next row of the device will have.
     pub fn change(&mut self, key: Key, change: &Change) {
         self.asked(key);
         let in_flight = ChangeInFlight { change: change.clone(), waiting: VecDeque::new() };
         self.rows.changes.insert(key, in_flight);
     }
 
-    /// The rows that wait until the log has answered a change of this device, if it has one.
+    /// The queue of commands behind the device's change at the log, if it has one.
     pub fn rows_waiting(&mut self, key: Key) -> Option<&mut VecDeque<PendingCall>> {
         self.rows.changes.get_mut(&key).map(|in_flight| &mut in_flight.waiting)
     }
 
-    /// The log has answered the row with a change, one way or the other. Gives what waited.
+    /// Ends a change after the log's answer, good or bad; returns the commands that waited.
     pub fn change_over(&mut self, key: Key) -> VecDeque<PendingCall> {
         self.answered(key);
         self.rows.changes.remove(&key).map(|in_flight| in_flight.waiting).unwrap_or_default()

@@ -1,8 +1,8 @@
-//! Index of tags: which devices carry one.
+//! Index of tags: the devices of each tag.
 //!
 //! A tag belongs to a product and has a number while any device carries it; records hold numbers.
-//! Members are kept by slot, in order, so that a fan-out can stop after any of them and go on after
-//! it, whoever came or went meanwhile.
+//! Members are kept by slot, in order, so that a fan-out can stop after any of them and continue
+//! later, whichever devices came or went meanwhile.
 
 use model::id::Tag;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,7 @@ impl Tags {
         number
     }
 
-    /// Takes the device in `slot` out of a tag; the last one ends it.
+    /// Removes the device in `slot` from a tag; the tag ends with its last device.
     pub fn leave(&mut self, number: u32, slot: u32) {
         let place = self.place_mut(number);
         place.members.remove(&slot);
@@ -67,7 +67,7 @@ impl Tags {
         self.place(number).members.range(from..).next().copied()
     }
 
-    /// Memberships in all.
+    /// Number of memberships over all tags.
     pub fn memberships(&self) -> usize {
         self.places.iter().flatten().map(|place| place.members.len()).sum()
     }
