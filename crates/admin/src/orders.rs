@@ -107,8 +107,8 @@ pub(crate) struct PushBody {
 }
 
 impl PushBody {
-    /// The order under the application's own key for it, with an id made only when all of it is
-    /// right.
+    /// The order in a body, under its idempotency key if it has one. `id` is called only after all
+    /// checks.
     pub(crate) fn order(
         self,
         limits: &Limits,
@@ -126,7 +126,7 @@ impl PushBody {
             _ => return Err(Fault::bad("give either `body` or `body_base64`")),
         };
         if body.is_empty() {
-            // Devices of MIOP 5 and 6 have no way to be told nothing.
+            // Devices of MIOP 5 and 6 cannot be sent an empty body.
             return Err(Fault::bad("the body of a push must have at least one byte"));
         }
         if body.len() > limits.pushes.push_bytes_max as usize {
@@ -187,7 +187,7 @@ impl PushBody {
     }
 }
 
-/// Whether a push may be scheduled for this time.
+/// Checks that a push may be scheduled for this time.
 fn allow_time(at_ms: u64, now_ms: u64, limits: &Limits) -> Result<(), Fault> {
     let ahead_s = limits.pushes.schedule_s_max;
     if at_ms <= now_ms {
@@ -240,7 +240,7 @@ pub(crate) struct BackupBody {
 }
 
 impl BackupBody {
-    /// The folder to be made, on the server's disk.
+    /// The backup's folder, on the server's disk, which must not exist yet.
     pub(crate) fn to(self) -> Result<PathBuf, Fault> {
         let path = PathBuf::from(self.to);
         let plain = path.components().all(|part| !matches!(part, Component::ParentDir));
@@ -483,7 +483,7 @@ pub(crate) struct SecretBody {
 }
 
 impl ProductBody {
-    /// The product as it is to be, and the secret that was made for it if one was asked for.
+    /// The changed product, and the new secret if one was requested.
     pub(crate) fn product(
         self,
         key: ProductKey,
@@ -593,7 +593,7 @@ fn check(product: &Product, present: Option<&Product>) -> Result<(), Fault> {
     key_ids.dedup();
     for setting in Product::settings() {
         let value = product.value(setting.name);
-        // What it had before is not this order's.
+        // A value that the product had before is not checked again.
         let is_new = present.is_none_or(|present| present.value(setting.name) != value);
         if is_new && value.is_some_and(|value| !setting.kind.fits(&value)) {
             let (name, allowed) = (setting.name, setting.kind.allowed());

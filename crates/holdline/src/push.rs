@@ -190,7 +190,7 @@ fn order(arguments: &Arguments) -> Result<Value, String> {
     arguments.server.call("POST", "/v1/pushes", Some(&order))
 }
 
-/// Fails when a push was rejected: scripts want to know.
+/// Prints the outcomes, and fails if the push was rejected, for the sake of scripts.
 fn print(answer: &Value) -> ExitCode {
     out!("push {}", text(&answer["id"]));
     let mut rejected = false;

@@ -5,10 +5,10 @@ use std::fmt;
 /// The accepted form of an address.
 const FORM: &str = "the form is ldap://HOST[:PORT] or ldaps://HOST[:PORT]";
 
-/// Bytes of an address, at most.
+/// Most bytes of an address.
 const URL_BYTES_MAX: usize = 512;
 
-/// A server.
+/// Address of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ServerAddress {
     pub(crate) host: Box<str>,
@@ -46,7 +46,7 @@ impl ServerAddress {
     }
 }
 
-/// The port behind a colon.
+/// The port in `text`, which begins with a colon.
 fn port_of(text: &str) -> Option<u16> {
     text.strip_prefix(':')?.parse().ok().filter(|&port| port > 0)
 }

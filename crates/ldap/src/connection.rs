@@ -1,7 +1,7 @@
-//! A connection to a server, on which nothing takes longer than a call may.
+//! A connection to a server; no operation on it outlasts the call's deadline.
 //!
-//! A limit of the kernel's is for one read or write, so a server that sends a byte now and then
-//! would never exceed it: here the rest of the call's time is told to the kernel before each.
+//! The kernel limits the time of a single read or write, so a server that sends a byte now and then
+//! would never exceed it: before each, the limit is set to the rest of the call's time.
 
 use crate::address::ServerAddress;
 use crate::clock::Deadline;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::Builder;
 
-/// Messages of one search, at most: entries, references, and the end.
+/// Most messages of one search: entries, references, and the end.
 const MESSAGES_MAX: usize = 64;
 
 /// Result codes (RFC 4511 appendix A).
@@ -33,7 +33,7 @@ pub(crate) mod code {
     pub(crate) const UNWILLING_TO_PERFORM: u32 = 53;
 }
 
-/// Results of a bind that concern whoever binds, and not the server.
+/// Result codes of a bind that are about the user, and not about the server.
 const REFUSALS: [u32; 7] = [
     code::CONSTRAINT_VIOLATION,
     code::NO_SUCH_OBJECT,
@@ -48,7 +48,7 @@ const REFUSALS: [u32; 7] = [
 pub(crate) struct Connection {
     stream: Stream,
     server: ServerAddress,
-    /// Of the last request.
+    /// Number of the last request.
     id: u32,
 }
 
@@ -58,7 +58,7 @@ enum Stream {
 }
 
 impl Connection {
-    /// Connects, and encrypts the connection where that is configured.
+    /// Connects, and encrypts the connection if that is configured.
     pub(crate) fn open(
         server: &ServerAddress,
         plan: &Plan,
@@ -66,7 +66,8 @@ impl Connection {
     ) -> Result<Connection, LdapFault> {
         let tcp = connect(server, deadline)
             .map_err(|fault| LdapFault::new(fault.kind, format!("{server}: {}", fault.words)))?;
-        // Without it answers wait for each other; a kernel that cannot still works.
+        // Without it responses wait for each other; on a kernel that refuses it the call still
+        // works.
         let _ = tcp.set_nodelay(true);
         let stream = Stream::Plain(Timed { tcp, deadline });
         let mut connection = Connection { stream, server: server.clone(), id: 0 };
@@ -84,7 +85,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// From now on this is when everything has to be over.
+    /// Sets the deadline of the next operations.
     pub(crate) fn begin(&mut self, deadline: Deadline) {
         match &mut self.stream {
             Stream::Plain(timed) => timed.deadline = deadline,
@@ -92,10 +93,10 @@ impl Connection {
         }
     }
 
-    /// Whether the server takes this password for this name. Both must have content.
+    /// Whether the server accepts this password for this name. False if either is empty.
     pub(crate) fn bind(&mut self, name: &str, password: &[u8]) -> Result<bool, LdapFault> {
         if name.is_empty() || password.is_empty() {
-            // A server would answer with success, without a check (RFC 4513 5.1.1, 5.1.2).
+            // The server would answer with success, without a check (RFC 4513 5.1.1, 5.1.2).
             return Ok(false);
         }
         let id = self.next_id();
@@ -110,7 +111,7 @@ impl Connection {
         }
     }
 
-    /// The one entry that a search finds; `None`: it finds none.
+    /// The one entry that a search finds; `None` if it finds none. Several are a fault.
     pub(crate) fn find(&mut self, search: &Search<'_>) -> Result<Option<Entry>, LdapFault> {
         let mut found = self.search(search)?;
         match found.len() {
@@ -119,19 +120,19 @@ impl Connection {
         }
     }
 
-    /// Whether a search finds something.
+    /// Whether a search finds any entry.
     pub(crate) fn finds(&mut self, search: &Search<'_>) -> Result<bool, LdapFault> {
         Ok(!self.search(search)?.is_empty())
     }
 
-    /// Entries that a search finds, two at most.
+    /// Entries that a search finds; more than two are a fault.
     fn search(&mut self, search: &Search<'_>) -> Result<Vec<Entry>, LdapFault> {
         let id = self.next_id();
         self.send(&message::search(id, search))?;
         let mut found = Vec::new();
         for _ in 0..MESSAGES_MAX {
             match self.receive()? {
-                // An entry without a name is nobody's: a bind with that name succeeds.
+                // An entry without a DN must not be used: a bind with an empty name succeeds.
                 Response::Entry(entry) if entry.dn.is_empty() => {
                     return Err(self.fault(LdapFaultKind::Nonsense, "an entry without a DN"));
                 }
@@ -177,7 +178,7 @@ impl Connection {
         }
     }
 
-    /// The connection after a handshake.
+    /// The connection after a TLS handshake.
     fn encrypted(self, plan: &Plan) -> Result<Connection, LdapFault> {
         let Connection { stream, server, id } = self;
         let fault = |kind, words: String| LdapFault::new(kind, format!("{server}: {words}"));
@@ -199,7 +200,7 @@ impl Connection {
     }
 
     fn next_id(&mut self) -> u32 {
-        // From 1 to 2,147,483,647 (RFC 4511 4.1.1.1).
+        // Message ids go from 1 to 2,147,483,647 (RFC 4511 4.1.1.1).
         self.id = self.id % i32::MAX as u32 + 1;
         self.id
     }
@@ -228,7 +229,7 @@ impl Connection {
 
 fn kind_of(error: &io::Error) -> LdapFaultKind {
     match error.kind() {
-        // Linux says the first of a socket whose time is over.
+        // Linux reports a socket's timeout as WouldBlock.
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => LdapFaultKind::Timeout,
         io::ErrorKind::InvalidData => LdapFaultKind::Nonsense,
         _ => LdapFaultKind::Unreachable,
@@ -266,9 +267,9 @@ fn late() -> LdapFault {
     LdapFault::new(LdapFaultKind::Timeout, "no answer in time")
 }
 
-/// The addresses of a host. The system's resolver has time limits of its own and cannot be
-/// stopped: it works on a thread that is left to itself when time is over. Each call leaves one at
-/// most, and the resolver ends each.
+/// The addresses of a host. The system's resolver has time limits of its own and cannot be stopped,
+/// so it runs on a thread that is abandoned when the call's time is over. A call abandons at most
+/// one thread, and the resolver ends each.
 fn resolve(server: &ServerAddress, deadline: Deadline) -> Result<Vec<SocketAddr>, LdapFault> {
     if let Ok(address) = server.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, server.port)]);
@@ -276,7 +277,7 @@ fn resolve(server: &ServerAddress, deadline: Deadline) -> Result<Vec<SocketAddr>
     let (sender, answer) = sync_channel(1);
     let name = (server.host.to_string(), server.port);
     let work = move || {
-        // Whoever asked may have gone.
+        // The caller may have given up by now.
         let _ = sender.send(name.to_socket_addrs().map(Vec::from_iter));
     };
     let unreachable = |error: &dyn std::fmt::Display| {
@@ -289,7 +290,7 @@ fn resolve(server: &ServerAddress, deadline: Deadline) -> Result<Vec<SocketAddr>
     }
 }
 
-/// A socket with the end of a call.
+/// A socket with the deadline of a call.
 struct Timed {
     tcp: TcpStream,
     deadline: Deadline,

@@ -1,6 +1,6 @@
-//! Reasons why a call has no answer.
+//! Faults: reasons why a call has no answer.
 
-/// A call has no answer: nobody knows whether the password is right.
+/// A call has no answer: it is unknown whether the password is right.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LdapFault {
     /// The reason, for counters.
@@ -18,15 +18,15 @@ impl LdapFault {
 /// The reason of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LdapFaultKind {
-    /// No connection, or it ended.
+    /// The connection failed, or it ended.
     Unreachable,
-    /// No answer in time.
+    /// The server did not answer in time.
     Timeout,
     /// The handshake of TLS failed, or the server refused StartTLS.
     Tls,
     /// The server refused `bind_dn` with its password.
     Credentials,
-    /// An answer that is not LDAP, or not one to what was asked.
+    /// The response is not LDAP, or does not answer the request.
     Nonsense,
     /// The server refused a request.
     Refused,
@@ -37,7 +37,7 @@ pub enum LdapFaultKind {
 }
 
 impl LdapFaultKind {
-    /// Every one.
+    /// All reasons.
     pub const ALL: [LdapFaultKind; 8] = [
         LdapFaultKind::Unreachable,
         LdapFaultKind::Timeout,
@@ -49,7 +49,7 @@ impl LdapFaultKind {
         LdapFaultKind::Unnamed,
     ];
 
-    /// Its word.
+    /// The reason as a word, for metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
             LdapFaultKind::Unreachable => "unreachable",
@@ -63,7 +63,7 @@ impl LdapFaultKind {
         }
     }
 
-    /// Whether it concerns one user's entry, and not the server.
+    /// Whether the fault is about one user's entry, and not about the server.
     pub const fn is_of_entry(self) -> bool {
         matches!(self, LdapFaultKind::Ambiguous | LdapFaultKind::Unnamed)
     }

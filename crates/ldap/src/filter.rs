@@ -1,4 +1,4 @@
-//! Search filters (RFC 4515), as they are configured and as they are sent.
+//! Search filters (RFC 4515): parsed from the configuration, encoded for requests.
 //!
 //! The text is parsed once; placeholders become octets of values when a request is encoded. A name
 //! with parentheses, asterisks or backslashes is therefore a value like any other.
@@ -10,10 +10,10 @@
 use crate::ber::{put, put_with, tag};
 use crate::template::{Template, Values};
 
-/// Depth of a filter, at most.
+/// Greatest depth of a filter.
 const DEPTH_MAX: usize = 16;
 
-/// Bytes of a filter, at most.
+/// Most bytes of a filter.
 pub(crate) const FILTER_BYTES_MAX: usize = 4_096;
 
 /// Numbers of the choices (RFC 4511 4.5.1.7).
@@ -28,12 +28,12 @@ pub(crate) enum Filter {
     And(Vec<Filter>),
     Or(Vec<Filter>),
     Not(Box<Filter>),
-    /// One of the four comparisons, by its number.
+    /// One of the four comparisons: its number (RFC 4511 4.5.1.7), attribute, value.
     Compare(u8, Box<str>, Template),
     Present(Box<str>),
-    /// Attribute; beginning, middle parts, end. An empty beginning or end is none.
+    /// Attribute; beginning, middle parts, end. An empty beginning or end is absent.
     Substrings(Box<str>, Template, Vec<Template>, Template),
-    /// Attribute (may be empty), with `:dn`, rule, value.
+    /// Attribute (may be empty), whether `:dn` is set, rule, value.
     Extensible(Box<str>, bool, Box<str>, Template),
 }
 
@@ -50,7 +50,7 @@ impl Filter {
         }
     }
 
-    /// Whether some value has this.
+    /// Whether `has` is true for any value of the filter.
     pub(crate) fn any(&self, has: &impl Fn(&Template) -> bool) -> bool {
         match self {
             Filter::And(all) | Filter::Or(all) => all.iter().any(|it| it.any(has)),
@@ -63,7 +63,7 @@ impl Filter {
         }
     }
 
-    /// Appends the filter with its values.
+    /// Appends the encoded filter, with its placeholders replaced by `values`.
     pub(crate) fn put(&self, out: &mut Vec<u8>, values: Values<'_>) {
         let each =
             |out: &mut Vec<u8>, all: &[Filter]| all.iter().for_each(|it| it.put(out, values));
@@ -217,7 +217,7 @@ impl Reader<'_> {
         Err(self.wrong(":= is missing"))
     }
 
-    /// Letters, digits, and what stands between them in names, numbers and options.
+    /// Letters, digits, and the separators in names, numbers and options.
     fn word(&mut self) -> Box<str> {
         let is_of = |b: &u8| b.is_ascii_alphanumeric() || b"-._;".contains(b);
         let length = self.rest.iter().take_while(|b| is_of(b)).count();

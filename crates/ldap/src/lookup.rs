@@ -1,6 +1,6 @@
-//! The check of a user's name and password, over connections that are kept.
+//! The check of a user's name and password, over pooled connections.
 //!
-//! With a search first, two connections take turns with each login: one is bound as `bind_dn` and
+//! With a search first, each login uses two connections in turn: one is bound as `bind_dn` and
 //! searches, on the other users bind. With `user_dn`, one connection does both, as the user. An
 //! idle connection that a server has closed meanwhile is replaced once, within the call's time.
 
@@ -15,40 +15,40 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of a name, at most.
+/// Most bytes of a name.
 const NAME_BYTES_MAX: usize = 256;
 
-/// Connections of a kind that are kept: as many as threads may ask.
+/// Most idle connections of a kind that are kept: one per thread that may call.
 const KEPT_MAX: usize = 64;
 
-/// Time for a look whether a server is there: the end of the process waits for it.
+/// Longest time of a probe, milliseconds: a process that ends waits for the probe.
 const PROBE_MS_MAX: u32 = 10_000;
 
-/// How long an idle connection is kept. Firewalls forget idle ones without notice.
+/// How long an idle connection is kept. Firewalls drop idle ones without notice.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// The answer about a user.
+/// The result of checking a user's name and password.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LdapAnswer {
     /// The password is right.
     Right {
-        /// The user's name, by its attribute, in lower case.
+        /// The user's name, from `name_attribute`, in lower case.
         name: Box<str>,
-        /// The user may do everything.
+        /// The user is a superuser.
         is_super: bool,
     },
     /// The password is wrong.
     Wrong,
     /// The password is right, and the user is not in the group.
     NotMember,
-    /// No entry is the user's.
+    /// No entry matches the user's name.
     Unknown,
 }
 
 /// An LDAP service: one server, or several with the same content.
 pub struct Ldap {
     plan: Plan,
-    /// The server that answered last.
+    /// Index of the server that answered last.
     preferred: AtomicUsize,
     searching: Kept,
     binding: Kept,
@@ -59,7 +59,7 @@ pub struct Ldap {
 struct Kept(Mutex<Vec<(Connection, Instant)>>);
 
 impl Kept {
-    /// The one that was used last. Those that are idle for long are closed.
+    /// Takes the connection that was used last. Closes connections that were idle for too long.
     fn take(&self) -> Option<Connection> {
         let now = now();
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +80,7 @@ impl Kept {
 }
 
 impl Ldap {
-    /// Connects to nobody yet. In words, what is wrong with the settings.
+    /// An LDAP service without connections. The error says what is wrong with the settings.
     pub fn new(settings: &LdapSettings) -> Result<Ldap, String> {
         Ok(Ldap {
             plan: Plan::of(settings)?,
@@ -90,7 +90,7 @@ impl Ldap {
         })
     }
 
-    /// Checks a name and a password. Blocks, until its time is over at the latest.
+    /// Checks a name and a password. Blocks, at most until the configured timeout is over.
     pub fn ask(&self, user: &str, password: &[u8]) -> Result<LdapAnswer, LdapFault> {
         if user.is_empty() || user.len() > NAME_BYTES_MAX {
             return Ok(LdapAnswer::Unknown);
@@ -111,7 +111,7 @@ impl Ldap {
         }
     }
 
-    /// Connects, and binds as `bind_dn`.
+    /// Connects to a server, and binds as `bind_dn` if users are searched for.
     pub fn probe(&self) -> Result<(), LdapFault> {
         let deadline = Deadline::after(self.plan.timeout_ms.min(PROBE_MS_MAX));
         let kept = match &self.plan.bind_name {
@@ -166,7 +166,7 @@ impl Ldap {
             let Some(entry) = connection.find(&self.search(user, base))? else {
                 return Ok(LdapAnswer::NotMember);
             };
-            // The filter may find another entry than the one that the password opened.
+            // The filter may find another entry than the one that accepted the password.
             if *entry.dn != *name && !connection.bind(&entry.dn, password)? {
                 return Ok(LdapAnswer::Wrong);
             }
@@ -177,7 +177,7 @@ impl Ldap {
         })
     }
 
-    /// Whether the user may do everything; `None`: the user may not log in.
+    /// Whether the user is a superuser; `None` if the user is not in the required group.
     fn standing(
         &self,
         connection: &mut Connection,
@@ -212,9 +212,10 @@ impl Ldap {
         }
     }
 
-    /// The user's name: the value that the client gave, if the entry has it, and otherwise the
-    /// first by order. Servers compare without regard to case, to spaces and to characters that do
-    /// not show, so the given name itself could be one of many for the same user.
+    /// The answer for a right password, with the user's name: the value that the client gave, if
+    /// the entry has it, and otherwise the first in order. Servers ignore case, spaces and
+    /// invisible characters in comparisons, so the given name itself could be one of many for the
+    /// same user.
     fn right(&self, user: &str, entry: &Entry, is_super: bool) -> Result<LdapAnswer, LdapFault> {
         let names = entry.names.iter().filter_map(|name| std::str::from_utf8(name).ok());
         let is_usable = |name: &String| {
@@ -232,7 +233,7 @@ impl Ldap {
         Ok(LdapAnswer::Right { name: name.into(), is_super })
     }
 
-    /// Does something on a connection: a kept one, or a new one if there is none or it failed.
+    /// Runs `work` on an idle connection, or on a new one if none is idle or that one failed.
     fn with<T>(
         &self,
         kept: &Kept,
@@ -241,7 +242,7 @@ impl Ldap {
     ) -> Result<T, LdapFault> {
         if let Some(mut connection) = kept.take() {
             let others = self.plan.servers.len() - 1;
-            // Where there is another server, there is time to ask it.
+            // If other servers are configured, half of the time is left to try them.
             connection.begin(if others > 0 { deadline.share(2) } else { deadline });
             match work(&mut connection) {
                 Ok(done) => {
@@ -250,7 +251,7 @@ impl Ldap {
                 }
                 Err(fault) if fault.kind.is_of_entry() => return Err(fault),
                 Err(fault) => {
-                    // The others are as old.
+                    // The other idle connections are as old.
                     kept.clear();
                     if fault.kind == LdapFaultKind::Timeout {
                         if others == 0 {
@@ -268,7 +269,7 @@ impl Ldap {
         Ok(done)
     }
 
-    /// A new connection to the first server that gives one, from the last that did on.
+    /// A new connection to the first server that accepts one; the last one that did is tried first.
     fn open(&self, searches: bool, deadline: Deadline) -> Result<Connection, LdapFault> {
         let servers = &self.plan.servers;
         let first = self.preferred.load(Ordering::Relaxed);

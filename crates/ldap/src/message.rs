@@ -1,7 +1,7 @@
-//! Requests as bytes, and responses read from them.
+//! Encoding of requests and decoding of responses.
 //!
-//! A message is read with its exact length: bytes that follow a response to StartTLS without
-//! encryption are never taken for answers within it.
+//! A message is read with its exact length: plaintext bytes that follow a response to StartTLS are
+//! never taken for responses within the encrypted connection.
 
 use crate::ber::{put, put_number, put_with, tag};
 use crate::fault::{LdapFault, LdapFaultKind};
@@ -11,19 +11,19 @@ use ldap_parser::FromBer;
 use ldap_parser::ldap::{LdapMessage, LdapResult, ProtocolOp, ResultCode};
 use std::io::{self, Read};
 
-/// Bytes of a response, at most.
+/// Most bytes of a response.
 const RESPONSE_BYTES_MAX: usize = 256 * 1024;
 
-/// Entries that a search asks for: two tell that there is more than one.
+/// Entries that a search asks for: two suffice to detect that there are several.
 pub(crate) const ENTRIES_MAX: u32 = 2;
 
-/// Bytes of a server's explanation that are shown.
+/// Most bytes of a server's explanation that are logged.
 const SHOWN_BYTES_MAX: usize = 200;
 
 /// The name of StartTLS (RFC 4511 4.14.1).
 const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
 
-/// Where a search looks.
+/// Scope of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scope {
     /// The entry itself.
@@ -32,20 +32,20 @@ pub(crate) enum Scope {
     Subtree = 2,
 }
 
-/// A request to find entries.
+/// A search request.
 #[derive(Clone, Copy)]
 pub(crate) struct Search<'a> {
     pub(crate) base: &'a str,
     pub(crate) scope: Scope,
     pub(crate) filter: &'a Filter,
     pub(crate) values: Values<'a>,
-    /// The attribute whose values are wanted; `None`: none.
+    /// The attribute whose values are returned; `None`: none.
     pub(crate) attribute: Option<&'a str>,
-    /// Time for the server, seconds.
+    /// Time limit for the server, seconds.
     pub(crate) seconds: u32,
 }
 
-/// The result of an operation.
+/// The result of an operation: its code and text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: u32,
@@ -57,7 +57,7 @@ pub(crate) struct Outcome {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) dn: String,
-    /// Values of the attribute that was asked for.
+    /// Values of the requested attribute.
     pub(crate) names: Vec<Vec<u8>>,
 }
 
@@ -66,13 +66,13 @@ pub(crate) struct Entry {
 pub(crate) enum Response {
     Bound(Outcome),
     Entry(Entry),
-    /// Entries are elsewhere; nobody goes there.
+    /// The entries are on another server; references are not followed.
     Reference,
     Found(Outcome),
     Extended(Outcome),
 }
 
-/// A request to bind by name and password (RFC 4513 5.1.3).
+/// Encodes a request to bind by name and password (RFC 4513 5.1.3).
 pub(crate) fn bind(id: u32, name: &str, password: &[u8]) -> Vec<u8> {
     message(id, |out| {
         put_with(out, tag::application(0), |out| {
@@ -83,22 +83,22 @@ pub(crate) fn bind(id: u32, name: &str, password: &[u8]) -> Vec<u8> {
     })
 }
 
-/// A request to encrypt the connection.
+/// Encodes a request for StartTLS.
 pub(crate) fn start_tls(id: u32) -> Vec<u8> {
     message(id, |out| {
         put_with(out, tag::application(23), |out| put(out, tag::string(0), START_TLS.as_bytes()));
     })
 }
 
-/// A search.
+/// Encodes a search request.
 pub(crate) fn search(id: u32, search: &Search<'_>) -> Vec<u8> {
-    // "1.1" is no attribute at all (RFC 4511 4.5.1.8).
+    // "1.1" requests no attributes (RFC 4511 4.5.1.8).
     let attribute = search.attribute.unwrap_or("1.1");
     message(id, |out| {
         put_with(out, tag::application(3), |out| {
             put(out, tag::OCTET_STRING, search.base.as_bytes());
             put_number(out, tag::ENUMERATED, search.scope as u32);
-            // Aliases are followed nowhere.
+            // Aliases are not followed.
             put_number(out, tag::ENUMERATED, 0);
             put_number(out, tag::INTEGER, ENTRIES_MAX);
             put_number(out, tag::INTEGER, search.seconds);
@@ -118,7 +118,7 @@ fn message(id: u32, fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
-/// Reads one message. `InvalidData`: this is not LDAP.
+/// Reads one message. `InvalidData` if it is not LDAP.
 pub(crate) fn read(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     let nonsense = |words: &'static str| io::Error::new(io::ErrorKind::InvalidData, words);
     let mut message = vec![0; 2];
@@ -148,14 +148,14 @@ pub(crate) fn read(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(message)
 }
 
-/// The response in a message, if it answers the request of this number.
+/// Decodes the response in a message, which must answer the request of this number.
 pub(crate) fn parse(bytes: &[u8], id: u32) -> Result<Response, LdapFault> {
     let nonsense = |words: &str| LdapFault::new(LdapFaultKind::Nonsense, words);
     let Ok((rest, message)) = LdapMessage::from_ber(bytes) else {
         return Err(nonsense("a message that cannot be decoded"));
     };
     if message.message_id.0 == 0 {
-        // Of all such notices there is only one (RFC 4511 4.4.1).
+        // The only unsolicited notice is the notice of disconnection (RFC 4511 4.4.1).
         let words = "it announced that it ends the connection";
         return Err(LdapFault::new(LdapFaultKind::Unreachable, words));
     }
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!((it.time_limit, it.types_only, &*it.attributes[0].0), (5, false, "1.1"));
     }
 
-    /// Active Directory writes every length with four bytes.
+    /// An entry of Active Directory, which writes every length with four bytes.
     const ENTRY: &[u8] = b"\x30\x84\x00\x00\x00\x31\x02\x01\x02\x64\x84\x00\x00\x00\x28\x04\x04\
         cn=a\x30\x84\x00\x00\x00\x1c\x30\x84\x00\x00\x00\x16\x04\x03uid\x31\x84\x00\x00\x00\x0b\
         \x04\x03ann\x04\x04anna";

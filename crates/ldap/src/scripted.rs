@@ -1,4 +1,4 @@
-//! An LDAP server for tests that answers by a script, right or wrong.
+//! An LDAP server for tests whose script gives right or wrong answers.
 
 use crate::ber::{put, put_number, put_with, tag};
 use crate::message;
@@ -10,10 +10,10 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
 
-/// Requests that a test can look at.
+/// Most requests that are kept for a test.
 const REQUESTS_MAX: usize = 64;
 
-/// A request, as far as tests look at it.
+/// A request, with the fields that tests check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Request {
     /// Name and password.
@@ -33,13 +33,14 @@ pub(crate) enum Act {
     Close,
 }
 
-/// A running server. What it was asked comes by `requests`.
+/// A running server. Its requests arrive at `requests`.
 pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) requests: Receiver<Request>,
 }
 
-/// Answers every connection by this script: number of the message and request.
+/// Starts a server that answers on every connection by this script, from message number and
+/// request.
 pub(crate) fn serve(script: impl Fn(u32, &Request) -> Act + Send + Clone + 'static) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("ldap://{}", listener.local_addr().expect("bound"));
@@ -76,7 +77,7 @@ fn talk(
             other => panic!("{other:?}"),
         };
         let act = script(asked.message_id.0, &request);
-        // A test that has seen enough takes no more.
+        // A test that has seen enough no longer reads requests.
         let _ = sender.try_send(request);
         match act {
             Act::Send(bytes) if stream.write_all(&bytes).is_ok() => {}
@@ -108,7 +109,7 @@ pub(crate) fn bound(id: u32, code: u32) -> Act {
     Act::Send(result(id, 1, code))
 }
 
-/// Entries, and the end of a search.
+/// The response to a search: entries, and the end with this code.
 pub(crate) fn found(id: u32, entries: &[(&str, &str)], code: u32) -> Act {
     let entries = entries.iter().map(|(dn, name)| entry(id, dn, name));
     Act::Send(entries.chain([result(id, 5, code)]).flatten().collect())

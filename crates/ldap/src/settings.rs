@@ -1,6 +1,6 @@
-//! Settings of an LDAP server, and what is made of them.
+//! Settings of an LDAP server, and the checked plan made from them.
 //!
-//! Files are read elsewhere: here certificates are bytes.
+//! This file reads no files: certificates are passed as bytes.
 
 use crate::address::ServerAddress;
 use crate::filter::Filter;
@@ -12,58 +12,57 @@ use rustls_pki_types::pem::PemObject;
 use std::fmt;
 use std::sync::Arc;
 
-/// How users are looked up.
+/// Settings of the lookup of users.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct LdapSettings {
-    /// Servers, in the order in which they are tried.
+    /// URLs of the servers, in the order in which they are tried.
     pub urls: Vec<String>,
-    /// Connections that began without TLS are encrypted by StartTLS before anything else is sent.
+    /// Encrypt plain connections by StartTLS before anything else is sent.
     pub start_tls: bool,
-    /// Certificates of the authorities that a server's certificate is verified against, PEM.
-    /// Needed with TLS.
+    /// CA certificates that a server's certificate is verified against, PEM. Required with TLS.
     pub ca: Option<Vec<u8>>,
-    /// Whom searches are made as; "": as nobody.
+    /// DN as which searches bind; "": anonymous.
     pub bind_dn: String,
-    /// Its password.
+    /// Password of `bind_dn`.
     pub password: String,
-    /// A pattern of the name that users bind with; "": they bind with the DN of their entry, which
-    /// is searched first.
+    /// Pattern of the name that users bind with; "": they bind with the DN of their entry, which is
+    /// searched first.
     pub user_dn: String,
-    /// Where searches begin; "": at the entry that `user_dn` names.
+    /// Base of searches for users; "": the entry that `user_dn` names.
     pub base: String,
-    /// Which entry is the user's.
+    /// Filter that matches the user's entry; `%u` is the name that the client gives.
     pub filter: String,
     /// The attribute with the user's name.
     pub name_attribute: String,
-    /// Which entries say that the user may log in; "": none has to.
+    /// Filter of the required group: the user may log in if an entry matches; "": every user may.
     pub group_filter: String,
-    /// Which entries say that the user may do everything; "": none does.
+    /// Filter of superusers: the user is one if an entry matches; "": none is.
     pub superuser_filter: String,
-    /// Where searches for the two begin; "": where others do.
+    /// Base of the searches with these two filters; "": the user's entry alone.
     pub group_base: String,
-    /// Within which a call ends, milliseconds.
+    /// Longest time of a call, milliseconds.
     pub timeout_ms: u32,
 }
 
 impl fmt::Debug for LdapSettings {
-    /// Without what is secret.
+    /// Shows no secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("LdapSettings");
         out.field("urls", &self.urls).field("base", &self.base).finish_non_exhaustive()
     }
 }
 
-/// How users bind.
+/// The name with which users bind.
 pub(crate) enum BindName {
-    /// With the DN of the entry that was found.
+    /// The DN of the entry that was found.
     Found,
-    /// With a DN made of their name.
+    /// A DN made of the user's name.
     Dn(Template),
-    /// With another form of their name, as Active Directory takes it.
+    /// Another form of the user's name, as Active Directory accepts it.
     Form(Template),
 }
 
-/// Settings that were checked.
+/// Checked settings.
 pub(crate) struct Plan {
     pub(crate) servers: Vec<ServerAddress>,
     pub(crate) start_tls: bool,
@@ -129,13 +128,13 @@ fn trust(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca) {
         let certificate = certificate.map_err(|error| format!("ca: {error}"))?;
-        // A bundle of a system may hold one that is too old to be understood.
+        // The system's bundle may contain a certificate that is too old to be parsed.
         let _ = roots.add(certificate);
     }
     if roots.is_empty() {
         return Err("ca: the file has no usable certificate".into());
     }
-    // The provider is named: a process may have several, and then has no default.
+    // The crypto provider is named: a process may have several, and then has no default.
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
@@ -144,8 +143,8 @@ fn trust(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config))
 }
 
-/// Checks a filter; the error says what is wrong with it. It must contain `%u`, or `%d` where the
-/// entry is known (`of_group`).
+/// Checks a filter; the error says what is wrong with it. The filter must contain `%u`, or, for a
+/// group's filter (`of_group`), `%u` or `%d`.
 pub fn check_filter(text: &str, of_group: bool) -> Result<(), String> {
     let filter = Filter::parse(text)?;
     let has_dn = filter.any(&Template::has_dn);
@@ -175,7 +174,7 @@ mod tests {
     #[test]
     fn a_filter_has_the_users_name() {
         assert_eq!(check_filter("(uid=%u)", false), Ok(()));
-        // The example in docs/access.md.
+        // The filter is the example in docs/access.md.
         let nested = "(&(objectClass=user)(|(sAMAccountName=%u)(userPrincipalName=%u))(memberOf:\
                       1.2.840.113556.1.4.1941:=cn=Holdline,ou=Groups,dc=corp,dc=example))";
         assert_eq!(check_filter(nested, false), Ok(()));

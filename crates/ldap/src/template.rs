@@ -1,11 +1,11 @@
 //! Texts with placeholders: `%u` is the name that the client gives, `%d` the DN of its entry, `%%`
 //! a percent sign.
 
-/// Values of the placeholders.
+/// Values of the placeholders: the user's name and DN.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Values<'a> {
     pub(crate) user: &'a str,
-    /// Not known before the entry was found.
+    /// The DN of the user's entry; `None` before the entry was found.
     pub(crate) dn: Option<&'a str>,
 }
 
@@ -21,7 +21,7 @@ enum Part {
 }
 
 impl Template {
-    /// Adds bytes of the text.
+    /// Appends bytes of plain text.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         match self.0.last_mut() {
             Some(Part::Bytes(last)) => last.extend_from_slice(bytes),
@@ -29,7 +29,7 @@ impl Template {
         }
     }
 
-    /// Adds what stands behind a percent sign: `u`, `d` or `%`.
+    /// Appends the placeholder with this letter after the percent sign: `u`, `d` or `%`.
     pub(crate) fn push_placeholder(&mut self, letter: Option<u8>) -> Result<(), String> {
         match letter {
             Some(b'u') => self.0.push(Part::User),
@@ -52,22 +52,22 @@ impl Template {
         Ok(template)
     }
 
-    /// Whether the name is in it.
+    /// Whether the text contains the user's name.
     pub(crate) fn has_user(&self) -> bool {
         self.0.contains(&Part::User)
     }
 
-    /// Whether the DN is in it.
+    /// Whether the text contains the DN.
     pub(crate) fn has_dn(&self) -> bool {
         self.0.contains(&Part::Dn)
     }
 
-    /// Whether it has text, or a placeholder.
+    /// Whether the text is empty and has no placeholder.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The text with values as they are.
+    /// The text with the values inserted unescaped.
     pub(crate) fn fill(&self, values: Values<'_>) -> Vec<u8> {
         self.fill_with(values, |user| user.into())
     }
@@ -91,7 +91,7 @@ impl Template {
     }
 }
 
-/// A value in a DN.
+/// Escapes a value for use in a DN.
 fn escaped(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     let last = value.chars().count().saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Logins against servers that answer by a script.
+//! Logins against scripted servers.
 
 use crate::scripted::{Act, Request, Server, bound, entry, found, reference, result, serve};
 use crate::{Ldap, LdapAnswer, LdapFaultKind, LdapSettings};
@@ -33,7 +33,7 @@ fn right(name: &str) -> LdapAnswer {
     LdapAnswer::Right { name: name.into(), is_super: false }
 }
 
-/// A server with `ann`, whose password is `secret`.
+/// Script of a server with the user `ann`, whose password is `secret`.
 fn usual(id: u32, request: &Request) -> Act {
     match request {
         Request::Bind(name, password) => {
@@ -48,7 +48,7 @@ fn usual(id: u32, request: &Request) -> Act {
     }
 }
 
-/// The fault of a login by a server that searches like this.
+/// The fault of a login at a server that answers searches with this script.
 fn fault_of_search(
     search: impl Fn(u32) -> Act + Send + Clone + 'static,
 ) -> (LdapFaultKind, String) {
@@ -118,7 +118,7 @@ fn a_user_binds_by_a_pattern_and_is_searched_then() {
     let names: Vec<Request> = server.requests.try_iter().collect();
     assert_eq!(names[1], Request::Search(ANN.into(), "ann".into()));
     assert_eq!(names[3], Request::Bind("uid=ann\\,dc\\=corp,dc=corp".into(), b"secret".into()));
-    // Active Directory takes other forms, and finds nothing for a name that is no user's.
+    // Active Directory accepts other forms of names, and finds no entry for an unknown name.
     let server = serve(|id, request| match request {
         Request::Bind(..) => bound(id, 0),
         search => usual(id, search),
@@ -251,7 +251,7 @@ fn a_bind_that_is_refused_is_a_wrong_password_or_the_servers_fault() {
 
 #[test]
 fn a_connection_that_was_closed_is_replaced_within_the_call() {
-    // Each connection answers one search.
+    // Each connection answers one search, then closes.
     let server = serve(|id, request| match request {
         Request::Search(..) if id > 2 => Act::Close,
         other => usual(id, other),
@@ -290,8 +290,8 @@ fn another_server_is_asked_within_the_call_when_one_hangs() {
     assert_eq!((binds(&hangs), binds(&good)), (2, 2), "one login each, and the one that hung");
 }
 
-/// A server for one connection with TLS, after StartTLS if that is wanted; gives its URL and
-/// authority.
+/// Starts a server for one TLS connection, after StartTLS if `start_tls`; returns its URL and CA
+/// certificate.
 fn encrypted(start_tls: bool) -> (String, Vec<u8>) {
     let authority = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(Vec::new()).expect("parameters");
@@ -317,7 +317,8 @@ fn encrypted(start_tls: bool) -> (String, Vec<u8>) {
         for mut stream in listener.incoming().flatten() {
             if start_tls {
                 let Ok(_) = crate::message::read(&mut stream) else { continue };
-                // Whatever was put in front of the handshake is no answer within it.
+                // A plaintext response injected before the handshake must not be taken for one
+                // within TLS.
                 stream.write_all(&result(1, 24, 0)).expect("sent");
             }
             let session = ServerConnection::new(config.clone()).expect("a session");

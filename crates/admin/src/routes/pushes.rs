@@ -1,4 +1,4 @@
-//! Pushes: order one, and ask how far it has come.
+//! Routes of pushes: order, list, cancel, pause, resume, counts.
 
 use super::elsewhere::refuse_elsewhere;
 use super::{Asked, Part, asked, page, part};
@@ -18,7 +18,8 @@ use model::ports::pushes::{PushAnswer, PushCommand, PushCounts, PushOrder, PushT
 use model::push::{Outcome, Rejection};
 use std::time::Duration;
 
-/// How long one looks again at a push to many that is on its way: a little longer each time.
+/// Interval between two queries for the counts of a push to many, milliseconds; it grows up to the
+/// end of this range.
 const LOOK_MS: std::ops::RangeInclusive<u64> = 5..=100;
 
 /// `POST /v1/pushes`
@@ -40,7 +41,7 @@ pub(crate) async fn push(
     let wait = Duration::from_millis(order.wait_ms.into());
     let more = if listed { wait } else { Duration::ZERO };
     match api.ask_within(Command::Push(PushCommand::Push(order)), more).await? {
-        // Nobody has it and nobody will: a retry elsewhere, or later, is what is left.
+        // The push has failed at every device: the client may retry, here later or elsewhere.
         Answer::Push(PushAnswer::Pushed { outcomes, .. }) if listed && all_failed(&outcomes) => {
             Err(Fault::store())
         }
@@ -103,7 +104,7 @@ pub(crate) async fn resume(
     progress(&api, push, PushCommand::Pause { id, push, product, paused: false }).await
 }
 
-/// The id of a change, its push, and the product that the push must be of.
+/// The id of a change, the id of its push, and the product that the push must be for.
 fn change(
     api: &Shared,
     path: Part,
@@ -114,7 +115,7 @@ fn change(
     Ok((api.control.next_id(), push, product))
 }
 
-/// The counts with which a command about a push is answered.
+/// Sends a command about a push and returns the counts in its answer.
 async fn progress(
     api: &Shared,
     push: MessageId,
@@ -129,7 +130,7 @@ async fn progress(
     }
 }
 
-/// Whether the log of each device failed.
+/// Whether the push failed at every device because of the log.
 fn all_failed(outcomes: &[(DeviceId, Outcome)]) -> bool {
     let failed = |outcome| matches!(outcome, Outcome::Rejected(Rejection::StoreFailed));
     !outcomes.is_empty() && outcomes.iter().all(|(_, outcome)| failed(*outcome))
@@ -157,8 +158,8 @@ pub(crate) async fn counts(
     progress(&api, id, PushCommand::PushCounts(id)).await
 }
 
-/// How far a push to many has come when it is through, or when the time to wait is over. It was
-/// taken: whatever goes wrong here, that is the answer.
+/// Waits until a push to many is through, or the time to wait is over, and returns its last known
+/// counts. The push was accepted already, so an error here is no error of the request.
 async fn come_through(
     api: &Shared,
     (id, mut counts): (MessageId, PushCounts),
@@ -179,7 +180,7 @@ async fn come_through(
             }
         }
     };
-    // That the time was over is no fault: the counts say how far it came.
+    // A timeout is no fault: the counts say how far the push has come.
     drop(tokio::time::timeout(wait, looks).await);
     counts
 }

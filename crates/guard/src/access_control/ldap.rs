@@ -1,4 +1,4 @@
-//! Name and password at access control, where an LDAP server checks them.
+//! Access control by name and password that an LDAP server checks.
 
 use super::{AccessControl, Admission, Denial, Errands, Ordering, Proof, Question, Step, named};
 use crate::cache::CacheKey;
@@ -16,7 +16,8 @@ impl AccessControl {
         let (Some(policy), Some(user)) = (settings.ldap, named(question)) else {
             return Step::Next;
         };
-        // An empty password is none: a server would let everybody in by it (RFC 4513 5.1.2).
+        // An empty password is refused: an LDAP server would accept it for any name (RFC 4513
+        // 5.1.2).
         let password = question.password.as_deref().filter(|password| !password.is_empty());
         let Some(password) = password else { return Step::Next };
         let refused = |why| Step::Done(Admission::Refused(why));
@@ -46,8 +47,9 @@ impl AccessControl {
                 }
             },
         };
-        // Its own password protects an account, whatever the order of methods is: an LDAP server
-        // may find somebody by another name than the method of passwords was asked about.
+        // An account with a password of its own is protected by it, whatever the order of methods
+        // is: an LDAP server may find a user by a name other than the one given to the password
+        // method.
         match self.person(&name, errands) {
             Ok(Some(person)) if person.account.kept.hash.is_some() => {
                 return refused(Denial::BadCredentials);
@@ -78,7 +80,7 @@ mod tests {
         access_control(settings, None)
     }
 
-    /// A thread whose LDAP server answers this.
+    /// A thread whose LDAP server gives this verdict.
     fn thread(verdict: LdapVerdict) -> Thread {
         Thread { looked_up: Some(Ok(verdict)), ..hashing_thread() }
     }

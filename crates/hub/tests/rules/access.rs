@@ -1,4 +1,4 @@
-//! Proofs: what is good enough, and what is not.
+//! Authentication of Binds: proofs and tokens that are accepted, and those that are not.
 
 use crate::harness::{HubHarness, SECRET, Seat, WALL_MS, id, product, settings};
 use hmac::{Hmac, KeyInit, Mac};
@@ -215,7 +215,7 @@ fn a_session_token_is_proof_enough() {
     let mut bind = HubHarness::bind("d");
     bind.resume = Some(Resume { token: first.bound.token, epoch: first.bound.epoch });
     assert!(world.seat_with(bind.clone()).bound.resumed);
-    // Its session is over now, and so is what it proves.
+    // The Bind before has replaced the session of this token, so the token is invalid.
     assert_eq!(verdict(&mut world, bind), Err(Refusal::AuthFailed));
 }
 
@@ -237,7 +237,7 @@ fn a_blocked_device_is_refused_until_it_is_unblocked() {
     world.hub.audit();
 }
 
-/// Goes on with a session by its token alone.
+/// A Bind that resumes a session by its token alone.
 fn resuming(seat: &Seat) -> Bind {
     let mut bind = HubHarness::bind("d");
     bind.resume = Some(Resume { token: seat.bound.token, epoch: seat.bound.epoch });
@@ -318,7 +318,7 @@ fn a_session_token_does_not_outlive_what_proved_the_device_however_often_it_is_r
     }
     world.pass_ms(11_000);
     assert_eq!(verdict(&mut world, resuming(&seat)), Err(Refusal::AuthFailed));
-    // A signature is good for a day.
+    // A session that began with a signature can be resumed for a day.
     let mut bind = HubHarness::bind("e");
     bind.proof = signed_at("e", world.now.wall_ms);
     let seat = world.seat_with(bind);
@@ -351,14 +351,14 @@ fn a_session_token_that_stands_for_a_certificate_is_good_with_the_certificate_al
     bind.proof = certified("d");
     let mut seat = world.seat_with(bind);
     for _ in 0..2 {
-        // By another listener, which asks for no certificate; or with somebody else's.
+        // Refused: a Bind over a listener that requires no certificate, or with another device's.
         assert_eq!(verdict(&mut world, resuming(&seat)), Err(Refusal::AuthFailed));
         let foreign = Bind { proof: certified("e"), ..resuming(&seat) };
         assert_eq!(verdict(&mut world, foreign), Err(Refusal::AuthFailed));
         seat = world.seat_with(Bind { proof: certified("d"), ..resuming(&seat) });
         assert!(seat.bound.resumed);
     }
-    // One that stands for a signature is good over every connection.
+    // The token of a session that began with a signature is valid over every connection.
     let mut seat = world.seat_with(signed("d", 9));
     for proof in [certified("gateway"), certified("d"), Proof::None] {
         seat = world.seat_with(Bind { proof, ..resuming(&seat) });
@@ -393,7 +393,7 @@ fn a_signed_bind_is_not_taken_a_second_time_over_a_restart() {
     let bind = signed("d", 1);
     assert_eq!(verdict(&mut world, bind.clone()), Ok(()));
     world.restart();
-    // As long as it may have been signed before the start it is to be signed over a challenge.
+    // While the proof may have been signed before the start, it is challenged.
     for after_ms in [0, 60_000, 60_000] {
         world.pass_ms(after_ms);
         let conn = world.conn();

@@ -1,4 +1,4 @@
-//! Bodies of stored pushes are in the log, and come back when they can be sent.
+//! Bodies of stored pushes are in the log, and are fetched when they can be sent.
 
 use crate::harness::{HubHarness, Seat, product, settings};
 use model::counters::{ProcessCounter, PushCounter};
@@ -11,7 +11,7 @@ use model::request::{Bind, PushDelivery, PushRequest};
 use model::service::Service;
 use model::timeline::Space;
 
-/// A device that was bound, went away, and has pushes waiting.
+/// A hub with a device that was bound, went offline, and has queued pushes.
 fn away(count: usize) -> (HubHarness, Vec<MessageId>) {
     let mut world = HubHarness::with(Product { inflight_max: 200, ..product() }, settings());
     let seat = world.seat("d");
@@ -141,7 +141,7 @@ fn what_is_over_meanwhile_is_not_sent() {
     world.seat("d");
     let (new, _) = world.push("d", key);
     world.now.wall_ms += 6_000;
-    // The log has the new one before the bodies come.
+    // The log stores the new push before it answers the fetch of the bodies.
     for (ticket, call) in std::mem::take(&mut world.fx.calls).into_iter().rev() {
         let done = world.log.answer(&call);
         world.hub.complete(world.now, (ticket, done), &mut world.fx);

@@ -1,4 +1,4 @@
-//! A cancel recalls what was not delivered, wherever a kill comes, and nothing comes back.
+//! A cancel recalls undelivered pushes, whenever a kill comes, and no recalled push comes back.
 
 use crate::harness::{HubHarness, Seat, id, limited, order, product, settings, tag};
 use crate::many::{Pair, away, owner, rest, waiting};
@@ -25,7 +25,7 @@ fn cancel_of(world: &mut HubHarness, push: MessageId, product: Option<&str>) -> 
     world.tell(PushCommand::Cancel { id, push, product })
 }
 
-/// Cancels it and waits; whether it was known.
+/// Cancels a push and waits; returns whether the push was known.
 fn cancelled(world: &mut HubHarness, push: MessageId) -> bool {
     let reply = cancel(world, push);
     rest(world);
@@ -71,7 +71,7 @@ fn a_push_to_many_is_recalled_where_it_waits_and_counted_where_it_was_delivered(
     assert_eq!(waiting(&mut world, 0..10), [0; 10]);
     assert_eq!(world.log.kept(Space::Pushes), []);
     assert_eq!(world.count(PushCounter::Cancelled), 9);
-    // A late acknowledgement changes nothing, and who comes later gets nothing.
+    // A late acknowledgement changes nothing, and devices that come later do not get the push.
     world.ack(&seats[1], &[push]);
     world.pushes();
     tagged(&mut world, 4..12);
@@ -187,12 +187,12 @@ fn a_cancel_for_one_product_leaves_pushes_of_others() {
         assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)));
     }
     assert_eq!(waiting(&mut world, 0..3), [0; 3]);
-    // A later cancel for a product that is not the push's takes nothing back.
+    // A later cancel that names a product other than the push's has no effect.
     let reply = cancel_of(&mut world, many, Some("q"));
     rest(&mut world);
     assert_eq!(world.answer(reply), Some(PushAnswer::Done(false)));
     assert_eq!(world.counts(many).state, PushState::Cancelled);
-    // Two that name it otherwise are both answered, though they overlap.
+    // Two overlapping cancels of the same push, one with its product, are both answered.
     let (other, _) = world.push_to(PushTarget::Product, |_| {});
     let replies = [None, Some("p")].map(|product| cancel_of(&mut world, other, product));
     rest(&mut world);
@@ -291,7 +291,8 @@ fn a_push_that_was_forgotten_is_recalled_and_counted_where_it_still_waits() {
     let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
     let seats = tagged(&mut world, 0..6);
     let (push, _) = world.push_to(PushTarget::Product, |_| {});
-    // Nobody acknowledges it, so it is stored, and another order takes its place in memory.
+    // No device acknowledges the push, so it is stored, and another order takes its place in
+    // memory.
     (0..9).for_each(|_| world.pass_ms(10_000));
     rest(&mut world);
     world.push_to(PushTarget::Tag(tag("none")), |_| {});
@@ -305,7 +306,7 @@ fn a_push_that_was_forgotten_is_recalled_and_counted_where_it_still_waits() {
         world.hub.turn(world.now, &mut world.fx);
         world.store();
     }
-    // One that still has it takes it while it is recalled.
+    // A device that has the push may acknowledge it while the recall is running.
     assert!(world.counts(push).cancelled < 4);
     world.ack(&seats[5], &[push]);
     rest(&mut world);
@@ -351,7 +352,7 @@ fn a_repeated_order_that_was_cancelled_sends_nothing() {
     let (_, reply) = world.push_to(PushTarget::Devices(names), keyed);
     let outcomes = world.outcomes(reply).expect("it was taken before");
     assert!(outcomes.iter().all(|(_, outcome)| *outcome == CANCELLED), "{outcomes:?}");
-    // Another shard had not got its part before the cancel.
+    // The part of the order for another shard arrives only after the cancel.
     let (_, reply) = world.push("d1", |order| order.id = push);
     assert_eq!(world.outcome(reply), Some(CANCELLED));
     assert_eq!(waiting(&mut world, 0..2), [0; 2]);
@@ -381,7 +382,7 @@ fn owner_of_cancel(push: MessageId) -> usize {
     usize::from(base::hash::home(hub::cancel_home(settings().home, push), 2))
 }
 
-/// A cancel at its owner; returns the owner and the number of the command.
+/// Sends a cancel to its owner; returns the owner and the number of the command.
 fn cancel_in(pair: &mut Pair, push: MessageId) -> (usize, u64) {
     let (owner, id) = (owner_of_cancel(push), MessageId(5_000 + push.0));
     let reply = pair.worlds[owner].tell(PushCommand::Cancel { id, push, product: None });
@@ -453,7 +454,8 @@ fn a_push_to_devices_of_one_shard_is_recalled_by_the_cancel_of_another() {
             assert_eq!(answer, Some(PushAnswer::Done(known == push)), "{number}");
         }
         assert_eq!(waiting_of(&mut pair.worlds[0], "d"), 0);
-        // The other one remembers it too: a part of the order that comes later is not sent.
+        // The other shard remembers the cancel too: a part of the order that comes later is not
+        // sent.
         let late = order(push, PushTarget::Devices(vec![id("e")]));
         let reply = pair.worlds[1].tell(PushCommand::Push(late));
         assert_eq!(pair.worlds[1].outcome(reply), Some(CANCELLED));

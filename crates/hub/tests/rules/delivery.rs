@@ -1,4 +1,4 @@
-//! Pushes on their way: window, acknowledgement, resend, pull.
+//! Delivery of pushes: window, acknowledgement, resend, pull.
 
 use crate::harness::{HubHarness, id, product, settings};
 use model::counters::PushCounter;
@@ -50,8 +50,8 @@ fn a_cumulative_acknowledgement_covers_only_what_was_sent() {
     world.hub.audit();
 }
 
-/// Gives a push under an id that was drawn before others which came first, as one of another node,
-/// of a slow call of the API, or of a fan-out that takes its time.
+/// Orders a push under an id that is lower than those of pushes ordered before it, as happens with
+/// an id of another node, a slow API call, or a slow fan-out.
 fn give_late(world: &mut HubHarness, late: MessageId) {
     world.push("d", |order| (order.id, order.wait_ms) = (late, 0));
 }
@@ -64,7 +64,7 @@ fn a_push_that_others_overtook_is_not_acknowledged_by_their_higher_ids() {
         let first = world.give("d");
         give_late(&mut world, late);
         assert_eq!(ids(world.pushes()), [first, late]);
-        // What the device said before `late` came to it, which it never does.
+        // An acknowledgement sent before `late` reached the device, which it never does.
         if reads_before {
             let (upto, ids) = (Some(first), Vec::new());
             world.ask(seat.conn, PushRequest::Ack { device: seat.device, upto, ids });
@@ -116,7 +116,7 @@ fn an_urgent_push_acknowledges_none_that_it_overtook() {
 
 #[test]
 fn an_acknowledgement_of_what_has_left_covers_what_was_sent_before_it() {
-    // The last of three is replaced by a newer one of its key, twice, on its way.
+    // The last of three pushes in flight is replaced, twice, by a newer one of its collapse key.
     let (mut world, seat) = windowed("d", 8);
     let given: Vec<_> = (0..2).map(|_| world.give("d")).collect();
     let alike = |world: &mut HubHarness| {
@@ -130,7 +130,7 @@ fn an_acknowledgement_of_what_has_left_covers_what_was_sent_before_it() {
     world.ask(seat.conn, upto(replaced[2]));
     assert_eq!(world.count(PushCounter::Delivered), 3);
     world.hub.audit();
-    // What came before the one that left goes as well, and what came after it does not.
+    // The acknowledgement covers pushes sent before the replaced one, and none sent after it.
     let (mut world, seat) = windowed("d", 8);
     let first = world.give("d");
     let second = world.give("d");
@@ -188,7 +188,7 @@ fn a_push_is_sent_again_after_ten_twenty_and_forty_seconds() {
         }
         world.pass_ms(1_000);
     }
-    // Each time up to a second late: the wheel's grain, and the test's step.
+    // Each resend is up to a second late, from the grain of the timer wheel, or the test's step.
     assert_eq!(sent.len(), 4, "{sent:?}");
     let late = sent.iter().zip([0, 10, 30, 70]).map(|(sent, due)| sent - due);
     assert!(late.clone().all(|late| (0..=3).contains(&late)), "{sent:?}");
@@ -357,9 +357,10 @@ fn an_urgent_push_does_not_free_what_waits_for_a_pull() {
 
 #[test]
 fn nothing_is_sent_again_while_its_first_copy_has_not_left() {
-    // A link of 160 kbit/s, a window of 32 pushes of 10 kB: what is sent takes sixteen seconds.
+    // A link of 160 kbit/s, a window of 32 pushes of 10 kB: sending the window takes 16 seconds.
     const BYTES_A_MS: usize = 20;
-    // Either it waits in the server, or the kernel takes it at once and only acknowledgements tell.
+    // The bytes wait in the server, or the kernel takes them at once and only acknowledgements show
+    // progress.
     for is_kernels in [false, true] {
         let product = Product { offline_bytes_max: 1 << 20, ..product() };
         let mut world = HubHarness::with(product, settings());
@@ -419,9 +420,10 @@ fn what_came_and_was_not_acknowledged_goes_again_though_others_are() {
         world.pass_ms(1_000);
         last = Some(world.give("d"));
     }
-    // What was sent after it has come, so it has too: the acknowledgements do not put it off.
+    // Pushes sent after this one have arrived, so it has too: acknowledgements do not delay its
+    // resend.
     assert!(matches!(sent[..], [10..=12]), "{sent:?}");
-    // What was sent last may be on its way still: its seconds begin with the last acknowledgement.
+    // The last push may still be on its way: its seconds count from the last acknowledgement.
     let last = last.expect("some were");
     world.pass_ms(0);
     assert!(world.pushes().contains(&(last, false)));
@@ -455,7 +457,7 @@ fn what_a_device_that_reads_nothing_costs_is_its_window_once_and_a_little() {
         look(&mut world);
     }
     assert_eq!(look(&mut world), 32 * 4_096, "its first copies");
-    // The kernel took all of them; the next ones stay here.
+    // The kernel took all pushes; the next ones stay in the server.
     world.ask(seat.conn, PushRequest::Written { device: seat.device });
     world.pass_ms(100_000);
     assert_eq!(look(&mut world), 32 * 4_096 + 16 * 1_024);

@@ -262,7 +262,7 @@ fn a_dropped_product_takes_its_devices_along() {
     world.pass_ms(1_000);
     world.turn();
     world.hub.audit_idle();
-    // The same key is another product now.
+    // The same key now names another product.
     world.hub.install(Arc::new(Product { app_id: 8, ..product() }));
     assert_eq!(world.seat("d1").bound.app_id, 8);
     assert_eq!(world.command(PushCommand::DropProduct(ProductKey::parse("q").expect("a name"))), {

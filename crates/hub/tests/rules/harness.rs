@@ -1,4 +1,4 @@
-//! A hub, a told clock, and a log that answers when it is told to.
+//! A hub with a clock that the test sets, and a log that answers when the test says.
 
 use crate::log::{Did, Log};
 use base::hash::HashKey;
@@ -23,22 +23,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use testkit::transitions::Roll;
 
-/// Where the world's wall clock begins, Unix milliseconds.
+/// Time of the wall clock at the beginning, Unix milliseconds.
 pub const WALL_MS: u64 = 1_800_000_000_000;
 
-/// The product's secret.
+/// A secret of the product.
 pub const SECRET: &[u8] = b"0123456789abcdef";
 
 pub struct HubHarness {
     pub hub: Hub,
     pub fx: Effects,
     pub now: Now,
-    /// The log completes what it is handed at once.
+    /// The log completes calls at once.
     pub keeps: bool,
     pub log: Log,
-    /// Who came and went, over restarts too.
+    /// Presence of all devices, as reported by transitions; it lasts over restarts.
     pub roll: Roll,
-    /// The devices of connections; `None`: nothing gets through.
+    /// The devices of connections whose sockets write everything; `None`: no socket writes
+    /// anything.
     pub written: Option<BTreeMap<ConnRef, DeviceRef>>,
     is_old: bool,
     settings: Settings,
@@ -62,7 +63,7 @@ pub fn limits() -> Limits {
     Limits { pushes, retry_jitter_ms: 1_000, ..Limits::default() }
 }
 
-/// The same but for some of those of pushes.
+/// The tests' limits, with those of pushes edited.
 pub fn limited(edit: impl FnOnce(&mut PushLimits)) -> Arc<Limits> {
     let mut limits = limits();
     edit(&mut limits.pushes);
@@ -152,15 +153,15 @@ impl HubHarness {
         world
     }
 
-    /// The process dies, with whatever the log had not completed, and begins again.
+    /// Kills the process, with all calls that the log has not completed, and starts it again.
     pub fn restart(&mut self) {
         self.crash();
         self.hub.restored(self.now, &mut self.fx);
         self.complete(Ok(()));
     }
 
-    /// The same, up to the moment when everything is given back; returns how much of it was not
-    /// taken in.
+    /// Kills the process and starts it again, up to the end of the restore; returns how many rows
+    /// and entries were not restored.
     pub fn crash(&mut self) -> usize {
         self.call_roll();
         self.roll.die();
@@ -173,12 +174,12 @@ impl HubHarness {
         left
     }
 
-    /// Other settings, or another product, from the next start on.
+    /// Changes the settings or the product, from the next start on.
     pub fn change(&mut self, change: impl FnOnce(&mut Settings, &mut Product)) {
         change(&mut self.settings, Arc::make_mut(&mut self.product));
     }
 
-    /// Lets time pass, and the hub do whatever falls due.
+    /// Advances the clock, and lets the hub do everything that falls due.
     pub fn pass_ms(&mut self, ms: u64) {
         let nanos = self.now.mono.nanos() + ms * 1_000_000;
         self.now = Now::new(Instant::from_nanos(nanos), self.now.wall_ms + ms);
@@ -198,15 +199,15 @@ impl HubHarness {
         panic!("the hub does not come to rest");
     }
 
-    /// Takes in who came and went. What the hub knows of somebody is the last of it.
+    /// Takes in the reported transitions. The hub's state of each device must be the last of them.
     pub fn call_roll(&mut self) {
         self.roll.take(self.fx.transitions.drain(..));
         for told in self.roll.all() {
             assert!(matches!(told.who, Principal::Device(..)), "{told:?}");
-            // It is forgotten, or its product lost its name.
+            // The device was forgotten, or its product was dropped.
             let Some(found) = self.hub.find(self.now, &told.who) else { continue };
             assert!(found.since_ms <= found.seen_ms && found.seen_ms <= self.now.wall_ms);
-            // After a restart nobody knows the version, or how a connection ended.
+            // The version and the close reason are not stored, so they are unknown after a restart.
             let is_restored = self.is_old && !told.state.is_online();
             match is_restored {
                 true => assert!(!found.state.is_online(), "{found:?} {told:?}"),
@@ -216,7 +217,7 @@ impl HubHarness {
         assert_eq!(self.roll.online(), self.hub.status().online);
     }
 
-    /// The log completes what it was handed, if it keeps.
+    /// Completes the log calls, if the log keeps.
     pub fn store(&mut self) {
         self.call_roll();
         while self.keeps && !self.fx.calls.is_empty() {
@@ -224,13 +225,13 @@ impl HubHarness {
         }
     }
 
-    /// The log completes everything it was handed so far; returns what that did to pushes, or
+    /// Completes all open log calls with this result; returns what the calls did to pushes, or
     /// would have done.
     pub fn complete(&mut self, result: Result<(), StoreError>) -> Vec<Did> {
         self.complete_as(|_| result)
     }
 
-    /// The same, with an answer for each call.
+    /// Completes all open log calls, each with its own result.
     pub fn complete_as(&mut self, answer: impl Fn(&Call) -> Result<(), StoreError>) -> Vec<Did> {
         let mut did = Vec::new();
         for (ticket, call) in std::mem::take(&mut self.fx.calls) {
@@ -244,14 +245,14 @@ impl HubHarness {
         did
     }
 
-    /// The log completes what it was handed until it is handed nothing more.
+    /// Completes log calls until the hub makes no more.
     pub fn settle(&mut self) {
         while !self.fx.calls.is_empty() {
             self.complete(Ok(()));
         }
     }
 
-    /// Pushes that wait for the log, by device.
+    /// Number of pushes that wait for the log; one for several devices counts several times.
     pub fn asked(&self) -> usize {
         let of = |call: &Call| match call {
             Call::Write(Write::Append(append)) => append.to.len(),
@@ -270,7 +271,7 @@ impl HubHarness {
         MessageId(self.ids)
     }
 
-    /// An id that tells the time, as those of orders from outside do.
+    /// A new id that contains the current time, like ids of orders from outside.
     pub fn real_id(&mut self) -> MessageId {
         self.real = MessageId::after(self.real, self.now.wall_ms, NodeId::ALONE).0;
         MessageId(self.real)
@@ -281,7 +282,7 @@ impl HubHarness {
         self.store();
     }
 
-    /// Sockets that take everything at once, unless told otherwise, have written all of it.
+    /// Reports sockets as written, unless `written` is `None`.
     pub fn write(&mut self) {
         let Some(device_of) = &self.written else { return };
         loop {
@@ -295,7 +296,7 @@ impl HubHarness {
         }
     }
 
-    /// Tells the hub a command without waiting for the answer.
+    /// Sends a command to the hub without waiting for the answer.
     pub fn tell(&mut self, command: PushCommand) -> u64 {
         self.replies += 1;
         self.hub.command(self.now, self.replies, command, &mut self.fx);
@@ -303,13 +304,13 @@ impl HubHarness {
         self.replies
     }
 
-    /// The answer to a command, if it is there.
+    /// The answer to a command, if it has arrived.
     pub fn answer(&mut self, reply: u64) -> Option<PushAnswer> {
         let at = self.fx.answers.iter().position(|(to, _)| *to == reply)?;
         Some(self.fx.answers.remove(at).1)
     }
 
-    /// A command and its answer, which must be there at once.
+    /// Sends a command and returns its answer, which must come at once.
     pub fn command(&mut self, command: PushCommand) -> PushAnswer {
         let reply = self.tell(command);
         self.answer(reply).expect("an answer at once")
@@ -335,7 +336,7 @@ impl HubHarness {
         }
     }
 
-    /// Asks for a Bind; returns what the hub said first to that connection.
+    /// Sends a Bind; returns the hub's first delivery to that connection.
     pub fn try_bind(&mut self, from: ConnRef, bind: Bind) -> PushDelivery {
         let before = self.fx.deliveries.len();
         self.ask(from, PushRequest::Bind(Box::new(bind)));
@@ -375,12 +376,12 @@ impl HubHarness {
         );
     }
 
-    /// What was delivered since the last look.
+    /// Deliveries since the last look.
     pub fn deliveries(&mut self) -> Vec<(ConnRef, PushDelivery)> {
         std::mem::take(&mut self.fx.deliveries)
     }
 
-    /// Pushes delivered since the last look: id, and whether again.
+    /// Pushes delivered since the last look: id, and whether it was a resend.
     pub fn pushes(&mut self) -> Vec<(MessageId, bool)> {
         let deliveries = self.deliveries().into_iter();
         let pushes = deliveries.filter_map(|(_, delivery)| match delivery {
@@ -395,7 +396,7 @@ impl HubHarness {
         std::mem::take(&mut self.fx.events)
     }
 
-    /// Pushes to be published on topics since the last look.
+    /// Publications of pushes on topics since the last look: topic and body.
     pub fn mirrors(&mut self) -> Vec<(String, Vec<u8>)> {
         let messages = self.fx.publications.drain(..);
         messages.map(|message| (message.topic().to_owned(), message.payload().to_vec())).collect()
@@ -427,12 +428,12 @@ impl HubHarness {
         (message, self.tell(PushCommand::Push(order)))
     }
 
-    /// Orders a push for one device and has it stored or sent, whatever comes of it.
+    /// Orders a push for one device, whatever its outcome.
     pub fn give(&mut self, name: &str) -> MessageId {
         self.push(name, |order| order.wait_ms = 0).0
     }
 
-    /// The outcomes in the answer to a push for a list, if it is there.
+    /// The outcomes in the answer to a push for a list, if the answer has arrived.
     pub fn outcomes(&mut self, reply: u64) -> Option<Vec<(DeviceId, Outcome)>> {
         match self.answer(reply)? {
             PushAnswer::Pushed { outcomes, .. } => Some(outcomes),
@@ -440,7 +441,7 @@ impl HubHarness {
         }
     }
 
-    /// The one outcome in the answer to a push for one device, if it is there.
+    /// The one outcome in the answer to a push for one device, if the answer has arrived.
     pub fn outcome(&mut self, reply: u64) -> Option<Outcome> {
         self.outcomes(reply).map(|outcomes| outcomes[0].1)
     }

@@ -1,5 +1,5 @@
-//! A durable log in plain maps, for one party: what it answers is right, and it can be told to be
-//! unable to read.
+//! A durable log in plain maps, for one hub: its answers are right, and a test can damage messages
+//! in it.
 
 use model::id::MessageId;
 use model::ports::log::*;
@@ -7,16 +7,16 @@ use model::timeline::{Message, Placed, Seq, Space, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What a call did to pushes.
+/// Effect of a call on a push.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Did {
-    /// This push waits for a device.
+    /// The call stores this push for a device.
     Waits(MessageId),
-    /// It waits no more.
+    /// The call removes a copy of this push.
     Over(MessageId),
 }
 
-/// Table and key.
+/// A row's table and key.
 type RowKey = (u8, Box<[u8]>);
 
 #[derive(Clone, Default)]
@@ -24,27 +24,27 @@ pub struct Log {
     rows: BTreeMap<RowKey, Box<[u8]>>,
     timelines: BTreeMap<TimelineId, (Seq, BTreeMap<Seq, Arc<Message>>)>,
     once: BTreeMap<u128, (Arc<Message>, Appended)>,
-    /// Messages that cannot be read.
+    /// Ids of messages that cannot be read.
     pub damaged: BTreeSet<u64>,
-    /// Bodies handed out.
+    /// Number of bodies that were read.
     pub read: usize,
-    /// Calls that are carried out before the process is killed.
+    /// Number of calls that are carried out before the process is killed; `None`: no kill.
     left: Option<usize>,
     is_dead: bool,
 }
 
 impl Log {
-    /// After so many calls nothing gets here any more, as after a kill; `None`: all do.
+    /// Drops all calls after this many, as a kill does; `None`: carries out all.
     pub fn die_after(&mut self, left: Option<usize>) {
         (self.left, self.is_dead) = (left, false);
     }
 
-    /// Whether some call did not get here.
+    /// Whether a call was dropped.
     pub fn is_dead(&self) -> bool {
         self.is_dead
     }
 
-    /// Whether another call gets here.
+    /// Whether the next call is carried out; it counts as one.
     pub fn hears(&mut self) -> bool {
         match &mut self.left {
             None => {}
@@ -130,7 +130,7 @@ impl Log {
         Ok(Done::Page(Page { more: rest.peek().is_some(), damaged, messages: page }))
     }
 
-    /// What the call is about to do to pushes, one by one.
+    /// The effects on pushes that the call is about to have, one by one.
     pub fn does(&self, call: &Call) -> Vec<Did> {
         match call {
             Call::Write(Write::Append(append)) => {
@@ -148,7 +148,7 @@ impl Log {
         }
     }
 
-    /// Gives back everything that is there, in the order of the port.
+    /// Passes everything in the log to `each`, in the order that the port demands.
     pub fn restore(&self, mut each: impl FnMut(Restored<'_>)) {
         for ((table, key), value) in &self.rows {
             let table = Table::from_byte(*table).expect("a table");
@@ -161,13 +161,13 @@ impl Log {
         }
     }
 
-    /// Has from now on what another log has too, as when the number of logs changes.
+    /// Adds the content of another log, as when the number of logs changes.
     pub fn take_over(&mut self, other: &Log) {
         self.rows.extend(other.rows.clone());
         self.timelines.extend(other.timelines.clone());
     }
 
-    /// A message is gone, as by retention.
+    /// Deletes a message, as by retention.
     pub fn drop_message(&mut self, timeline: TimelineId, seq: Seq) {
         let (_, messages) = self.timelines.get_mut(&timeline).expect("a timeline");
         assert!(messages.remove(&seq).is_some());
@@ -185,7 +185,7 @@ impl Log {
         all.into_iter().flat_map(|messages| messages.values().cloned()).collect()
     }
 
-    /// Rows in a table.
+    /// Number of rows in a table.
     pub fn rows(&self, table: Table) -> usize {
         self.rows.keys().filter(|(of, _)| *of == table as u8).count()
     }

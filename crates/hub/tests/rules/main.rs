@@ -1,4 +1,4 @@
-//! The hub's rules, one behaviour a test, through its public door only.
+//! The hub's rules, one behaviour per test, through the hub's public interface only.
 
 mod access;
 mod bodies;

@@ -1,4 +1,4 @@
-//! Orders to tags and products: kept before they are answered, and never half done.
+//! Orders to tags and products: stored before they are answered, and never half executed.
 
 use crate::harness::{HubHarness, Seat, id, limited, product, settings, tag};
 use base::prng::Prng;
@@ -29,13 +29,13 @@ pub fn away(world: &mut HubHarness, names: std::ops::Range<u32>) {
     world.settle();
 }
 
-/// How often the devices have it waiting, in all.
+/// For each device, how many pushes are in its queue.
 pub fn waiting(world: &mut HubHarness, names: std::ops::Range<u32>) -> Vec<u32> {
     let waiting = |n: u32| world.state(&format!("d{n}")).map_or(0, |state| state.waiting);
     names.map(waiting).collect()
 }
 
-/// Lets everything come to rest.
+/// Turns the hub, completes log calls and lets time pass, so that open orders can finish.
 pub fn rest(world: &mut HubHarness) {
     for _ in 0..4 {
         world.turn();
@@ -63,7 +63,7 @@ fn an_order_is_kept_before_it_is_answered_and_goes_on_after_a_kill() {
     world.hub.audit();
 }
 
-/// What is done while an order scans: some take it, some leave, some are new.
+/// Events while an order scans: some devices acknowledge, some disconnect, some are new.
 fn bustle(world: &mut HubHarness, push: MessageId, seats: &[Seat]) {
     for _ in 0..2 {
         world.hub.turn(world.now, &mut world.fx);
@@ -89,7 +89,8 @@ fn wherever_the_kill_comes_each_device_has_it_once_and_only_those_it_was_for() {
         let limits = limited(|pushes| pushes.fan_out_slice = 3);
         Settings { limits, ..settings() }
     };
-    // Four online of which two take it, six away. The log dies after so many calls.
+    // Four devices are online, of which two acknowledge; six are away. The log dies after `kept`
+    // calls.
     for kept in 0.. {
         let mut world = HubHarness::with(product(), small());
         let seats: Vec<_> = (0..4)
@@ -115,7 +116,8 @@ fn wherever_the_kill_comes_each_device_has_it_once_and_only_those_it_was_for() {
             assert_eq!((answer, kept, waiting), (None, 0, vec![0; 10]));
             continue;
         };
-        // Who took it may get it again if nobody had noted that; the others have it once.
+        // Devices that acknowledged may get the push again if that was not recorded; the others
+        // have it once.
         assert!(waiting[..2].iter().all(|&count| count <= 1), "{kept}: {waiting:?}");
         assert_eq!(waiting[2..], [1; 8], "{kept}");
         assert_eq!(is_all, is_all && waiting[..2] == [0, 0], "{kept}: it was noted");
@@ -151,7 +153,7 @@ fn each_that_took_it_is_noted_apart_while_an_order_scans() {
     (0..4).for_each(|_| step(&mut world));
     for (seat, rows) in seats.iter().zip([2, 3]) {
         world.ack(seat, &[push]);
-        // Time alone: a turn too many, and the order would be over.
+        // Only time passes: one turn more, and the order would be over.
         let mono = world.now.mono.nanos() + 300_000_000;
         world.now = Now::new(Instant::from_nanos(mono), world.now.wall_ms + 300);
         step(&mut world);
@@ -301,9 +303,9 @@ fn an_order_that_is_not_kept_is_not_carried_out() {
 /// Two shards, each with its log.
 pub struct Pair {
     pub worlds: [HubHarness; 2],
-    /// Messages are lost while this is set.
+    /// Messages between the shards are lost while this is set.
     loses: bool,
-    /// While this is there, one of three is.
+    /// While this is set, one of three messages between the shards is lost.
     pub weather: Option<Prng>,
 }
 
@@ -316,7 +318,7 @@ impl Pair {
         Pair { worlds, loses: false, weather: None }
     }
 
-    /// The same with devices that have the tag `t` and are away: 5 on the first shard, 7 on the
+    /// Two shards with devices that have the tag `t` and are offline: 5 on the first, 7 on the
     /// other.
     pub fn with_away() -> Pair {
         let mut pair = Pair::new();
@@ -328,13 +330,13 @@ impl Pair {
         if shard == 0 { 0..5 } else { 5..12 }
     }
 
-    /// Whether each device of a shard has it waiting once.
+    /// Asserts that each device of a shard has one queued push.
     fn each_has_one(&mut self, shard: usize) {
         let waiting = waiting(&mut self.worlds[shard], Pair::devices_of(shard));
         assert!(waiting.iter().all(|&count| count == 1), "{waiting:?}");
     }
 
-    /// Each has a turn, and what it says gets through.
+    /// Turns each shard once, and delivers its messages.
     pub fn step(&mut self) {
         for from in 0..2 {
             self.worlds[from].hub.turn(self.worlds[from].now, &mut self.worlds[from].fx);
@@ -343,7 +345,7 @@ impl Pair {
         }
     }
 
-    /// Everything that is to be said is said.
+    /// Lets the shards exchange messages until they have no more.
     fn talk(&mut self) {
         for _ in 0..40 {
             for from in 0..2 {
@@ -420,7 +422,7 @@ fn every_shard_gets_an_order_whatever_is_lost_between_them() {
             pair.rest();
             let mut stored = pair.stored(push);
             assert_eq!(stored, [(5, false), (7, false)], "{number} {kill}");
-            // And once more, when all is over.
+            // The counts are the same after a restart when the order is over.
             pair.restart();
             pair.rest();
             stored = pair.stored(push);
@@ -436,7 +438,7 @@ fn every_shard_gets_an_order_whatever_is_lost_between_them() {
 
 #[test]
 fn an_order_that_is_over_elsewhere_is_not_walked_again_after_a_kill() {
-    // The other shard loses its owner's word that all are through, and then both are killed.
+    // The owner's Close to the other shard is lost, and then both shards are killed.
     let mut pair = Pair::with_away();
     let push = MessageId(1_000);
     let (owner, other) = (owner(push), 1 - owner(push));
@@ -451,7 +453,7 @@ fn an_order_that_is_over_elsewhere_is_not_walked_again_after_a_kill() {
         pair.worlds.iter_mut().for_each(|world| world.pass_ms(100));
     }
     pair.restart();
-    // The owner's word comes again, before the other one has walked on.
+    // The owner's Close is repeated before the other shard has finished its scan.
     let world = &mut pair.worlds[other];
     let close = OrderMessage::Close(push, true);
     world.hub.peer_message(world.now, ShardId(owner as u16), close, &mut world.fx);
@@ -537,7 +539,7 @@ fn whichever_letters_are_lost_every_shard_has_an_order_once_and_closes_it() {
         (0..8).for_each(|_| pair.pass_s(31));
         assert!(pair.worlds[owner].answer(reply).is_some(), "seed {seed}");
         pair.weather = None;
-        // Whoever has been silent is asked, and who has not heard the end says its word again.
+        // The owner asks shards that were silent, and shards that missed the Close report again.
         (0..3).for_each(|_| pair.pass_s(301));
         assert_eq!(pair.stored(push), [(5, false), (7, false)], "seed {seed}");
         for (shard, names) in [0..5, 5..12].into_iter().enumerate() {
@@ -559,7 +561,8 @@ fn an_order_is_closed_without_a_shard_that_has_it_and_is_silent_and_that_one_goe
     let order = crate::harness::order(push, PushTarget::Tag(tag("t")));
     let reply = pair.worlds[owner].tell(PushCommand::Push(order));
     pair.post(owner);
-    // It has the order; its log does not answer for the devices, and then nothing gets through.
+    // The other shard has the order; its log does not answer for the devices, and then all messages
+    // are lost.
     pair.worlds[other].keeps = false;
     pair.post(other);
     assert!(pair.worlds[owner].answer(reply).is_some(), "both have it");
@@ -573,7 +576,8 @@ fn an_order_is_closed_without_a_shard_that_has_it_and_is_silent_and_that_one_goe
     pair.pass_s(30);
     assert_eq!(of(&pair, PushCounter::OrdersGivenUp), 1);
     assert_eq!(pair.worlds[owner].log.rows(Table::Orders), 1, "counts alone");
-    // It is heard again, and was at work all the time: its devices get what is theirs, once.
+    // Messages get through again, and the other shard was at work all the time: its devices get the
+    // push once.
     pair.loses = false;
     pair.worlds[other].keeps = true;
     pair.worlds[other].store();
@@ -612,7 +616,7 @@ fn a_shard_that_goes_leaves_what_its_rows_tell_whether_it_heard_that_an_order_is
         let push = (1_000..).map(MessageId).find(|push| owner(*push) == 0).expect("some are");
         let order = crate::harness::order(push, PushTarget::Tag(tag("t")));
         pair.worlds[0].tell(PushCommand::Push(order));
-        // A device of the other shard takes it while the order is open.
+        // A device of the other shard acknowledges the push while the order is open.
         pair.post(0);
         pair.worlds[1].turn();
         let seat = pair.worlds[1].seat("d5");
@@ -642,12 +646,12 @@ fn a_shard_that_goes_leaves_what_its_rows_tell_whether_it_heard_that_an_order_is
     }
 }
 
-/// The collapse key of an order.
+/// Sets the collapse key of an order.
 fn collapses(order: &mut PushOrder) {
     order.collapse = Some("k".into());
 }
 
-/// The ids of what waits for a device, as it gets them when it comes.
+/// Ids of the queued pushes of a device, in the order in which it gets them when it binds.
 fn got(world: &mut HubHarness, n: u32) -> Vec<MessageId> {
     world.deliveries();
     let seat = world.seat(&format!("d{n}"));

@@ -8,7 +8,7 @@ fn world() -> HubHarness {
     HubHarness::with(Product { topic: Some("push/%p/%d".into()), ..product() }, settings())
 }
 
-/// What is published of a push to a device.
+/// The publication of a push to a device: topic and body.
 fn mirror(device: &str, body: &[u8]) -> (String, Vec<u8>) {
     (format!("push/{}/{device}", product().key), body.to_vec())
 }

@@ -1,4 +1,4 @@
-//! What an order for a list of devices is answered.
+//! Answers to orders for a list of devices.
 
 use crate::harness::{HubHarness, id, product, settings};
 use crate::log::Did;

@@ -1,4 +1,4 @@
-//! A push to many is paused, resumed, and sent at a pace.
+//! Pushes to many devices that are paused, resumed, or sent at a pace.
 
 use crate::harness::{HubHarness, id, limited, order, product, settings, tag};
 use crate::many::{Pair, away, owner, rest, waiting};
@@ -13,7 +13,7 @@ fn slow() -> Settings {
     Settings { limits: limited(|pushes| pushes.fan_out_slice = 3), ..settings() }
 }
 
-/// Pauses or resumes a push; whether it was known.
+/// Pauses or resumes a push; returns whether the push was known.
 fn pause(world: &mut HubHarness, push: MessageId, paused: bool) -> bool {
     let id = world.message_id();
     let reply = world.tell(PushCommand::Pause { id, push, product: None, paused });
@@ -51,13 +51,13 @@ fn a_paused_push_stops_where_it_is_and_goes_on_when_it_is_resumed_over_kills_too
         }
         (0..5).for_each(|_| world.pass_ms(60_000));
         assert_eq!((state(&mut world, push), has(&mut world, 0..40)), (PushState::Paused, before));
-        // It keeps no other push, and another push does not bring it along.
+        // The paused push holds back no other push, and another push does not bring it along.
         let single = world.give("d39");
         let (other, _) = world.push_to(PushTarget::Tag(tag("t")), |_| {});
         rest(&mut world);
         assert_eq!(world.counts(other).matched, 40);
         assert_eq!(world.state("d39").map(|state| state.waiting), Some(2), "{single:?}");
-        // One that is about to leave the tag would not be found later.
+        // The scan would miss a device that leaves the tag, so the device gets the push first.
         let product = ProductKey::parse("p").expect("a name");
         let tags = Vec::new();
         world.tell(PushCommand::SetTags { product, device: id("d38"), tags });
@@ -151,7 +151,7 @@ fn of_pauses_and_resumes_the_last_one_holds_and_an_unknown_push_is_told() {
     rest(&mut world);
     assert_eq!(state(&mut world, push), PushState::Paused);
     assert!(!pause(&mut world, MessageId(1 << 30), true));
-    // What is paused can be cancelled.
+    // A paused push can be cancelled.
     let (id, before) = (world.message_id(), world.counts(push).matched);
     let reply = world.tell(PushCommand::Cancel { id, push, product: None });
     rest(&mut world);
@@ -212,7 +212,7 @@ fn a_pace_bounds_the_devices_a_second() {
             world.restart();
         }
     }
-    // After a pause nothing is made up for.
+    // After a pause the scan does not catch up on its pace.
     assert!(pause(&mut world, push, true));
     world.pass_ms(10_000);
     let before = world.counts(push).matched;
@@ -245,7 +245,7 @@ fn a_shard_that_is_new_knows_of_pauses_and_cancels() {
             true => PushCommand::Cancel { id, push, product: None },
             false => PushCommand::Pause { id, push, product: None, paused: true },
         });
-        // The push is open when the number of shards changes, and its change is closed.
+        // The push is open when the number of shards changes, and its pause is over already.
         (0..6).for_each(|_| pair.step());
         let third = Settings { shard: ShardId(2), shards: 3, ..settings() };
         let mut world = HubHarness::with(product(), third);

@@ -1,4 +1,4 @@
-//! Questions, Reports and their quota, gauges.
+//! Queries, Reports and their quota, gauges.
 
 use crate::harness::{HubHarness, id, product, settings, tag};
 use model::counters::PushCounter;

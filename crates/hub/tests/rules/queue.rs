@@ -1,4 +1,5 @@
-//! The queue of a device: collapse, bounds, floods. And every limit exactly at it, and one beyond.
+//! The queue of a device: collapse, bounds, floods. Each limit is tested exactly at it, and one
+//! beyond.
 
 use crate::harness::{HubHarness, SECRET, id, limited, product, settings, tag};
 use crate::log::Did;
@@ -91,7 +92,7 @@ fn what_has_expired_gives_way_before_what_lasts() {
     assert_eq!(world.receipts(), expires.map(|id| (id, Outcome::Expired)));
     assert_eq!(world.count(PushCounter::Evicted), 0);
     assert_eq!(waiting(&mut world, "d"), [lasts, new[0], new[1]]);
-    // Important ones that have expired refuse nobody.
+    // Expired pushes of high priority do not cause a later one to be refused.
     for _ in 0..3 {
         let change = |order: &mut PushOrder| {
             (order.priority, order.time_to_live_s) = (Priority::High, 2);
@@ -344,7 +345,7 @@ fn devices_of_one_call_to_the_log_and_of_an_order_with_a_key() {
     let devices =
         |count: usize| (0..count).map(|n| id(&format!("d{n}"))).collect::<Vec<DeviceId>>();
     let mut world = HubHarness::new();
-    // The row of a device that is not known would come between.
+    // The devices must be known first: their rows would come between the appends.
     (0..=APPEND_SLICE).for_each(|n| _ = world.give(&format!("d{n}")));
     world.keeps = false;
     world.push_to(PushTarget::Devices(devices(APPEND_SLICE + 1)), |_| {});

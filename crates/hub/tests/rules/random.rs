@@ -1,5 +1,5 @@
-//! Thousands of operations in any order: the invariants hold after each of them, every order is
-//! answered once with one outcome a device, and nothing is left when all is over.
+//! Thousands of random operations: the invariants hold after each of them, every order is answered
+//! once with one outcome per device, and no state is left at the end.
 
 use crate::harness::{HubHarness, Seat, id, product, settings, tag};
 use base::prng::Prng;
@@ -19,23 +19,23 @@ const DEVICES: u64 = 12;
 struct Play {
     world: HubHarness,
     rng: Prng,
-    /// Devices by name: the seat they had last.
+    /// Last seat of each device, by name.
     seats: BTreeMap<String, Seat>,
-    /// Pushes each connection was sent.
+    /// Pushes that were sent, with the device's name.
     sent: Vec<(String, MessageId)>,
-    /// Lists whose answers are open.
+    /// Devices of list orders without an answer yet.
     lists: BTreeMap<u64, BTreeSet<DeviceId>>,
-    /// Orders to many that are not answered, and those that were taken.
+    /// Pushes of orders to many without an answer yet; `fan_outs` has those that were accepted.
     many: BTreeMap<u64, MessageId>,
     fan_outs: Vec<MessageId>,
-    /// What was called stored and did not come to its end since: device and push, and when it
-    /// will expire.
+    /// Pushes reported as stored that have not ended since: device, push, and Unix second of
+    /// expiry.
     stored: BTreeMap<(DeviceId, MessageId), u32>,
-    /// What came to its end, which may be before the whole order is answered.
+    /// Pushes that ended at a device, possibly before their whole order is answered.
     over: BTreeSet<(DeviceId, MessageId)>,
-    /// The id and the end of the pushes of orders whose answers are open.
+    /// Id and expiry of the pushes of orders without an answer yet.
     ends: BTreeMap<u64, (MessageId, u32)>,
-    /// Pushes that may be cancelled.
+    /// Pushes for which a cancel was sent.
     cancelled: BTreeSet<MessageId>,
     conflicts: u32,
     restarts: u32,
@@ -125,7 +125,7 @@ impl Play {
         }
     }
 
-    /// Cancels some push of any kind, or one that nobody knows.
+    /// Cancels some push of any kind, or an unknown one.
     fn cancel(&mut self) {
         let stored = self.stored.keys().map(|(_, push)| *push);
         let many = self.fan_outs.iter().rev().take(2).copied();
@@ -194,13 +194,13 @@ impl Play {
         self.lists.insert(reply, devices);
     }
 
-    /// The process dies. What the log has is what waits, and nothing else does.
+    /// Kills the process and starts it again. Only pushes that the log has may remain queued.
     fn restart(&mut self) {
         self.look();
         assert_eq!(self.world.crash(), 0);
         self.world.hub.audit();
         self.world.hub.restored(self.world.now, &mut self.world.fx);
-        // Orders to many go on.
+        // Open orders to many go on after the restart.
         for _ in 0..20 {
             self.world.pass_ms(200);
             self.answer_store(Ok(()));
@@ -261,7 +261,7 @@ impl Play {
         let calls = std::cell::Cell::new(seed);
         self.world.complete_as(|_| {
             calls.set(calls.get().wrapping_add(seed | 1));
-            // Of a batch that goes wrong some calls are taken nevertheless.
+            // Even in a batch that fails, some calls succeed.
             if base::prng::Prng::new(calls.get()).one_in(4) { Ok(()) } else { result }
         });
     }
@@ -315,7 +315,7 @@ impl Play {
         }
     }
 
-    /// Everybody leaves, the store catches up, time passes.
+    /// Disconnects all devices, answers all log calls, and lets time pass until no state is left.
     fn end(mut self) -> Counters {
         for seat in self.seats.values().cloned().collect::<Vec<_>>() {
             self.world.close(&seat);
@@ -363,7 +363,7 @@ fn whatever_happens_the_invariants_hold() {
     }
     let quiet = [conflicts, restarts, survived, read as u32 / 10].iter().any(|&count| count < 20);
     assert!(!quiet, "{conflicts} {restarts} {survived} {read}");
-    // A play in which something never happens shows nothing about it.
+    // A counter that stays zero means that the plays did not test that behaviour.
     let quiet = [
         PushCounter::Delivered,
         PushCounter::Stored,

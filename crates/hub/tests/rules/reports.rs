@@ -1,4 +1,4 @@
-//! Reports that webhooks want are on stable storage before they are taken.
+//! Reports for webhooks are on stable storage before they are accepted.
 
 use crate::harness::{HubHarness, Seat, product, settings};
 use hub::decode_event;

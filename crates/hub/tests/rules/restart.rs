@@ -1,4 +1,4 @@
-//! What the log kept becomes the hub's memory again.
+//! A restart rebuilds the hub's memory from the log.
 
 use crate::harness::{HubHarness, id, product, settings, tag};
 use base::hash::HashKey;
@@ -234,7 +234,7 @@ fn no_epoch_is_given_above_the_stored_bound() {
     assert!((200..=1_200).contains(&refused.retry_after_ms));
     world.complete(Ok(()));
     world.seat("d");
-    // The log is busy for long: what is left of the bound is used up.
+    // The log is busy for a long time: the rest of the bound is used up.
     for _ in 0..40 {
         world.pass_ms(31_000);
         world.complete(Err(StoreError::Busy));
@@ -308,12 +308,12 @@ fn of_the_api_and_the_configuration_the_one_holds_that_spoke_last() {
         let products = vec![Product { app_id, ..product() }, made.clone()];
         PushAnswer::Products(products.into_iter().map(Arc::new).collect())
     };
-    // A restart or a reload with what was configured before undoes nothing.
+    // A restart or a reload with an unchanged configuration undoes nothing.
     assert_eq!(world.command(PushCommand::Products), told(99));
     assert!(world.hub.install(Arc::new(product())));
     assert_eq!(world.command(PushCommand::Products), told(99));
     assert_eq!(world.hub.changed_since_configured(), [product().key]);
-    // The configuration is changed, and says it later.
+    // The configuration changes later than the API did, so it applies.
     assert!(world.hub.install(Arc::new(Product { app_id: 54, ..product() })));
     assert_eq!(world.command(PushCommand::Products), told(54));
     world.change(|_, product| product.app_id = 55);
@@ -362,7 +362,8 @@ fn pushes_of_nobody_are_removed_unless_a_row_could_not_be_read() {
     world.restart();
     world.turn();
     assert!(world.log.kept(Space::Pushes).is_empty());
-    // A row of an unknown version has an owner, who gets nothing until it can be read.
+    // The device of a row with an unknown version is known as owner, but gets nothing until the row
+    // can be read.
     world.give("d");
     put(&mut world, &row_of_d(), &[99]);
     assert_eq!(world.crash(), 2);

@@ -1,4 +1,4 @@
-//! Which changes of a device are written when, and who waits for it.
+//! Rows of devices: which changes are written when, and which answers wait for them.
 
 use crate::harness::{HubHarness, id, limited, product, settings, tag};
 use crate::log::Did;

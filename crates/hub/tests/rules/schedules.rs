@@ -1,4 +1,4 @@
-//! Pushes that are sent at a time to come.
+//! Pushes that are scheduled for later.
 
 use crate::harness::{HubHarness, id, limited, order, product, settings, tag};
 use crate::many::{Pair, away, owner, rest, waiting};
@@ -10,10 +10,10 @@ use model::ports::pushes::{OrderState, PushAnswer, PushCommand, PushOrder, PushS
 use model::service::Service;
 use model::timeline::Space;
 
-/// So far ahead pushes are scheduled, milliseconds.
+/// How far ahead pushes are scheduled, milliseconds.
 const AHEAD_MS: u64 = 3_600_000;
 
-/// Schedules a push; returns its id, once that is answered.
+/// Schedules a push; returns its id once the order is answered.
 fn schedule(
     world: &mut HubHarness,
     target: PushTarget,
@@ -75,7 +75,7 @@ fn a_scheduled_push_is_sent_at_its_time_to_those_that_are_there_then() {
         rest(&mut world);
         assert_eq!(world.counts(push).state, PushState::Scheduled);
         assert_eq!((waiting(&mut world, 0..8), world.counts(push).matched), (vec![0; 8], 0));
-        // A turn is due at its time at the latest.
+        // The next turn is never due later than the push.
         while world.now.wall_ms < at_ms {
             let next = world.hub.turn(world.now, &mut world.fx).expect("it looks at the clock");
             let ms = (next.nanos() - world.now.mono.nanos()) / 1_000_000;
@@ -160,7 +160,7 @@ fn a_scheduled_push_that_is_cancelled_is_never_sent() {
         assert_eq!(waiting(&mut world, 0..3), [0; 3]);
         assert!(pushes.iter().all(|push| world.counts(*push).matched == 0));
         assert_eq!(world.log.rows(Table::Orders), 4, "counts alone");
-        // Another order for the same time is another push.
+        // Another order for the same time gets another id.
         world.now = base::time::Now::new(world.now.mono, world.now.wall_ms - 2 * AHEAD_MS);
         let other = schedule(&mut world, PushTarget::Product, |_| {});
         assert!(!pushes.contains(&other));
@@ -288,7 +288,8 @@ fn a_scheduled_push_that_waits_keeps_no_other_from_a_device() {
     away(&mut world, 0..20);
     let cancelled = schedule(&mut world, PushTarget::Product, |_| {});
     let push = schedule(&mut world, PushTarget::Product, |_| {});
-    // An order is at work while a device is new, and while the first one is cancelled.
+    // An order is at work while a device is registered, and while the first scheduled push is
+    // cancelled.
     world.push_to(PushTarget::Product, |_| {});
     world.hub.turn(world.now, &mut world.fx);
     world.store();
@@ -377,7 +378,7 @@ fn each_shard_sends_its_part_at_its_time_and_nobody_is_asked_meanwhile() {
     }
 }
 
-/// The one order that a hub remembers.
+/// Id of the only order that the hub remembers.
 fn list_of(world: &mut HubHarness) -> MessageId {
     let all = list(world, None, 10);
     assert_eq!(all.len(), 1);

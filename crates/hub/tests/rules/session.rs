@@ -1,4 +1,4 @@
-//! A device comes, is taken over, goes.
+//! Sessions of a device: Bind, take-over, end.
 
 use crate::harness::{HubHarness, id, limited, product, settings, tag};
 use model::close::CloseReason;
@@ -126,7 +126,7 @@ fn a_session_is_resumed_with_its_token_only() {
     };
     let second = world.seat_with(resume(first.bound.epoch, first.bound.token));
     assert!(second.bound.resumed);
-    // The token of the session before is worth nothing any more: the main proof decides.
+    // The token of the previous session is no longer valid, so the main proof decides.
     let third = world.seat_with(resume(first.bound.epoch, first.bound.token));
     assert!(!third.bound.resumed);
     let mut wrong = third.bound.token;

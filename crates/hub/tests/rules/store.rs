@@ -1,4 +1,4 @@
-//! The log answers late, or no.
+//! A log that answers late, or refuses.
 
 use crate::harness::{HubHarness, id, product, settings};
 use crate::log::Did;
@@ -315,7 +315,8 @@ fn what_is_replaced_goes_when_the_log_or_the_device_has_the_new_one() {
     let (new, _) = world.push("d", key);
     assert_eq!((world.hub.status().waiting, world.log.kept(Space::Pushes)), (1, vec![new.0]));
     assert_eq!(world.count(PushCounter::Collapsed), 1);
-    // It is there when the next comes, and the device has that before the log does.
+    // The second push is stored when a third comes, and the device acknowledges that one before the
+    // log has stored it.
     let mut bind = HubHarness::bind("d");
     bind.pulls = true;
     let seat = world.seat_with(bind);
@@ -327,7 +328,7 @@ fn what_is_replaced_goes_when_the_log_or_the_device_has_the_new_one() {
     world.hub.audit();
     world.settle();
     assert_eq!(world.log.kept(Space::Pushes), [] as [u64; 0], "nothing of {old:?}");
-    // The device's word about the old one does not take the new one's place.
+    // An acknowledgement of the old push does not end the new one.
     world.keeps = true;
     world.close(&seat);
     let (old, _) = world.push("d", key);

@@ -1,4 +1,4 @@
-//! Who came and went: transitions by turns, with versions that rise, whoever listens.
+//! Transitions of presence: alternating, with rising versions.
 
 use crate::harness::{HubHarness, Seat, WALL_MS, id, product};
 use base::slab::Key;
@@ -20,13 +20,13 @@ fn who(name: &str) -> Principal {
     Principal::Device(key(), id(name))
 }
 
-/// What the hub knows of a device's presence.
+/// The hub's state of a device's presence.
 fn found(world: &HubHarness, name: &str) -> Option<(OnlineState, PresenceVersion)> {
     let found = world.hub.find(world.now, &Principal::Device(key(), id(name)))?;
     Some((found.state, found.version))
 }
 
-/// Transitions that nobody took in yet.
+/// The transitions that `act` causes.
 fn told(world: &mut HubHarness, act: impl FnOnce(&mut HubHarness)) -> Vec<Transition> {
     world.keeps = false;
     act(world);
@@ -73,7 +73,7 @@ fn a_take_over_is_an_offline_and_an_online_with_the_events_versions() {
     let old = world.seat("d");
     world.events();
     let conn = world.conn();
-    // Over another connection, and over the same one again.
+    // A take-over from another connection, and one from the same connection.
     for conn in [conn, conn] {
         let mut told = bind_from(&mut world, conn);
         let (online, offline) = (told.pop().expect("two"), told.pop().expect("two"));
@@ -121,7 +121,7 @@ fn a_device_that_another_server_has_is_let_go_without_the_last_word() {
     let (state, version) = found(&world, "d").expect("known");
     assert_eq!(state, OnlineState::Offline(CloseReason::Replaced));
     assert!(PresenceVersion(seat.bound.epoch) < version && version < theirs);
-    // Who is not online, or not known, is let be.
+    // A device that is offline, or unknown, is left alone.
     for name in ["d", "stranger"] {
         world.hub.outvoted(world.now, &key(), &id(name), &mut world.fx);
     }
@@ -141,7 +141,7 @@ fn what_is_given_is_above_what_was_seen_and_nonsense_is_passed_over() {
     world.close(&seat);
     let (_, version) = found(&world, "d").expect("known");
     assert!(version > ahead && version < PresenceVersion(ahead.0 + (1_000 << 22)));
-    // Above the bound of the log nobody is let in until that is raised.
+    // An observed version above the log's bound: Binds are refused until the bound is raised.
     let far = PresenceVersion(ahead.0 + (600_000 << 22));
     world.hub.observe(far);
     world.keeps = false;

@@ -1,7 +1,7 @@
-//! Logins that an LDAP server checks: the server, what is counted of it, and what is told.
+//! Logins that an LDAP server checks: the connection to it, its counts, and its log lines.
 //!
-//! A server that stops to answer is told once, and so is its return; an entry that cannot be used
-//! at most once a minute. What answers mean for access is `guard`'s part.
+//! A server that stops answering is logged once, and so is its return; an unusable entry at most
+//! once a minute. `guard` decides what the answers mean for access.
 
 use super::settings::Settings;
 use crate::clock;
@@ -12,22 +12,22 @@ use model::{event, tell};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Seconds between two lines that the server is away.
+/// Shortest time between two log lines about an unavailable server, seconds.
 const TELL_SERVER_S: u32 = 1;
 
-/// Seconds between two lines about entries.
+/// Shortest time between two log lines about entries, seconds.
 const TELL_ENTRY_S: u32 = 60;
 
-/// Seconds between two tries while nobody logs in and the server is away.
+/// Time between two probes while the server is unavailable and no user logs in, seconds.
 pub(super) const RETRY_S: u32 = 30;
 
-/// The LDAP server, if there is one.
+/// The LDAP server, if one is configured.
 pub(super) struct LdapService {
     ldap: Option<Ldap>,
 }
 
 impl LdapService {
-    /// With the files that the settings name; in words, what is wrong with them.
+    /// Reads the files that the settings name. The error says what is wrong with them.
     pub(super) fn new(settings: &Settings) -> Result<LdapService, String> {
         let wrong = |why| format!("[access.ldap] {why}");
         let settings = settings.ldap().transpose().map_err(wrong)?;
@@ -35,7 +35,7 @@ impl LdapService {
         Ok(LdapService { ldap })
     }
 
-    /// Asks about a user.
+    /// Checks a user's name and password at the server.
     pub(super) fn look_up(
         &self,
         tally: &LdapTally,
@@ -57,12 +57,12 @@ impl LdapService {
         }
     }
 
-    /// Whether there is one.
+    /// Whether a server is configured.
     pub(super) fn is_configured(&self) -> bool {
         self.ldap.is_some()
     }
 
-    /// Connects and binds, so that the operator hears of a server that is away before users do.
+    /// Connects and binds, so that an unavailable server is logged before users notice.
     pub(super) fn probe(&self, tally: &LdapTally) {
         match &self.ldap {
             Some(ldap) => tally.heed(clock::unix_s(), ldap.probe().as_ref().err()),
@@ -71,18 +71,18 @@ impl LdapService {
     }
 }
 
-/// Figures of an LDAP server.
+/// Metrics of an LDAP server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LdapCounts {
-    /// 1: it answered the last time.
+    /// 1 if the server answered the last call, 0 if not.
     pub up: u64,
-    /// Logins that it was asked about.
+    /// Logins that the server was asked about.
     pub asked: u64,
-    /// Those that it did not answer, by reason.
+    /// Calls without an answer, by reason.
     pub faults: [(LdapFaultKind, u64); LdapFaultKind::ALL.len()],
 }
 
-/// Counts, and what the log was told; they last over reloads.
+/// Counts, and state of the log lines; they survive reloads.
 #[derive(Default)]
 pub(super) struct LdapTally {
     asked: AtomicU64,
@@ -92,19 +92,19 @@ pub(super) struct LdapTally {
 
 #[derive(Default)]
 struct Told {
-    /// Why the server is away now.
+    /// Why the server is unavailable now; `None` if it is available.
     away: Option<LdapFaultKind>,
-    /// The reason that was told last; absent: it is available.
+    /// The reason in the last log line about the server; `None` if it is logged as available.
     told: Option<LdapFaultKind>,
-    /// When the last line about the server was told, and the last about an entry.
+    /// Unix seconds of the last log line about the server, and of the last about an entry.
     server_s: u32,
     entry_s: u32,
-    /// Entries since that line.
+    /// Unusable entries since that line.
     more: u64,
 }
 
 impl LdapTally {
-    /// Whether the server did not answer the last time.
+    /// Whether the server did not answer the last call.
     pub(super) fn is_away(&self) -> bool {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).away.is_some()
     }
@@ -116,12 +116,12 @@ impl LdapTally {
         LdapCounts { up: told.away.is_none().into(), asked: count(&self.asked), faults }
     }
 
-    /// There is no server any more.
+    /// Resets the state, because no server is configured any more.
     fn forget(&self) {
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Told::default();
     }
 
-    /// A call ended like this.
+    /// Counts and logs the result of a call.
     fn heed(&self, now_s: u32, fault: Option<&LdapFault>) {
         if let Some(fault) = fault {
             let place = LdapFaultKind::ALL.iter().position(|kind| *kind == fault.kind);
@@ -153,7 +153,8 @@ impl Told {
             return;
         }
         match fault {
-            // One that answers every other time has a line a second, and its return another.
+            // A server that answers every other call is logged as unavailable at most once a
+            // second.
             Some(_) if now_s.abs_diff(self.server_s) < TELL_SERVER_S => return,
             Some(fault) => {
                 self.server_s = now_s;
