@@ -1,6 +1,6 @@
-//! Reports of servers that lie: each lie is told by a server with known truth, and the whole
-//! report, not only a figure, is held against it. The table of them stands in docs/laboratory.md,
-//! made from what was found here.
+//! Reports about servers with planted faults (lies): each fault is planted in a server whose
+//! correct behaviour is known, and the whole report, not only one figure, is checked. The table of
+//! these faults in docs/laboratory.md is generated from the results.
 
 #[path = "lies/broker.rs"]
 mod broker;

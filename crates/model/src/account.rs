@@ -1,8 +1,8 @@
-//! Accounts: who somebody is, whatever the protocol.
+//! Accounts: users of all protocols.
 //!
-//! An account is named by an [`AccountAddress`], `name@domain`, and known inside by an
-//! [`AccountId`], which is never given twice: an account that is made anew under a name is
-//! somebody else. Everything of an account lives where its address is at home.
+//! An account is named by an [`AccountAddress`], `name@domain`, and identified internally by an
+//! [`AccountId`], which is never reused: an account that is created again under a name is another
+//! one. All state of an account lives at the home of its address.
 
 use crate::ports::users::account_home;
 use crate::timeline::{Space, TimelineId};
@@ -18,14 +18,14 @@ pub const ACCOUNT_NAME_BYTES_MAX: usize = 64;
 /// Longest domain, bytes (RFC 1035 2.3.4).
 pub const DOMAIN_BYTES_MAX: usize = 253;
 
-/// Number of an account. It tells accounts of one name apart, and is never given twice.
+/// Number of an account. It distinguishes accounts that had the same name, and is never reused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct AccountId(pub u64);
 
 /// Address of an account, checked: `name@domain`. The name has 1 to [`ACCOUNT_NAME_BYTES_MAX`]
 /// bytes of `a` to `z`, digits and `. _ + -`; so it is the same in every protocol, and a bare JID
-/// (RFC 7622 3). Somebody's contact may be a domain itself, such as a gateway: `@domain`, which
-/// [`parse`](Self::parse) takes for none.
+/// (RFC 7622 3). A contact may also be a domain itself, such as a gateway: `@domain`, which
+/// [`parse`](Self::parse) refuses.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccountAddress(Arc<str>);
 

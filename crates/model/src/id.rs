@@ -103,8 +103,8 @@ impl MessageId {
     /// 2020-01-01 00:00:00 UTC in Unix milliseconds.
     pub const EPOCH_MS: u64 = 1_577_836_800_000;
 
-    /// The id that follows `last`, whoever gave that, at this wall-clock time: never lower, even
-    /// if the clock stepped back, and always with the bits of `node`.
+    /// The id that follows `last`, whichever node gave that, at this wall-clock time: never lower,
+    /// even if the clock stepped back, and always with the bits of `node`.
     pub fn after(last: u64, wall_ms: u64, node: NodeId) -> MessageId {
         MessageId(number_after(last, wall_ms, node.0))
     }
@@ -132,10 +132,10 @@ impl MessageId {
         }
     }
 
-    /// Ids for a push that is sent at a time to come, in the order in which they are to be tried
-    /// until one is not in use. They tell that time; ids that are given when it has come count
-    /// from zero, and these from the middle. `own` is an id that was given for the order, and
-    /// `giver` one of so many who give such ids.
+    /// Candidate ids for a push that is sent at a future time, to be tried in order until one is
+    /// free. They contain that time; ids given at that time count from zero, and these from the
+    /// middle. `own` is an id that was given for the order, and `giver` the giver's index and the
+    /// number of givers of such ids.
     pub fn ahead(
         own: MessageId,
         at_ms: u64,
@@ -152,7 +152,7 @@ impl MessageId {
         })
     }
 
-    /// The Unix millisecond that it tells.
+    /// The Unix millisecond in the id.
     pub fn at_ms(self) -> u64 {
         MessageId::EPOCH_MS + (self.0 >> 22)
     }
@@ -163,15 +163,15 @@ impl MessageId {
     }
 }
 
-/// The number that follows `last`, whoever gave that: 42 bits of milliseconds since
-/// [`MessageId::EPOCH_MS`], 10 of who gives it, 12 of counter.
+/// The number that follows `last`, whichever giver made that: 42 bits of milliseconds since
+/// [`MessageId::EPOCH_MS`], 10 of giver, 12 of counter.
 pub(crate) fn number_after(last: u64, wall_ms: u64, giver: u16) -> u64 {
     let first_of = |ms: u64| (ms << 22) | (u64::from(giver) << 12);
     let fresh = first_of(wall_ms.saturating_sub(MessageId::EPOCH_MS)).max(first_of(last >> 22));
     if fresh > last {
         return fresh;
     }
-    // All of this millisecond may have been given, or `last` is a higher giver's.
+    // The counter of this millisecond may be used up, or `last` is from a higher giver.
     let is_left = last - fresh < 0xfff;
     if is_left { last + 1 } else { first_of((last >> 22) + 1) }
 }

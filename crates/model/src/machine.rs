@@ -39,8 +39,8 @@ pub trait Machine {
         out: &mut Outbox<Self::Up>,
     ) -> Result<(), CloseReason>;
 
-    /// Bytes arrived. Takes as many whole frames as there are; what it leaves is shown again, in
-    /// front of what comes next.
+    /// Handles received bytes. Takes all whole frames; the bytes it leaves are passed again, in
+    /// front of the next ones.
     fn receive(
         &mut self,
         now: Now,
@@ -56,9 +56,9 @@ pub trait Machine {
         out: &mut Outbox<Self::Up>,
     ) -> Result<(), CloseReason>;
 
-    /// A time that was asked for with [`Outbox::wake`] has come. Calls too early, or that mean
-    /// nothing any more, are allowed: a machine that still waits asks again. It is also called once
-    /// when a connection has moved to its owner's shard, where nobody has asked yet.
+    /// A timer set with [`Outbox::wake`] has expired. Calls that are too early or no longer needed
+    /// are allowed: a machine that still waits sets the timer again. Also called once after a
+    /// connection has moved to its owner's shard, without a timer.
     fn wake(&mut self, now: Now, out: &mut Outbox<Self::Up>) -> Result<(), CloseReason>;
 
     /// All that was queued for the socket has been written, as [`Outbox::tell_drained`] asked.
@@ -129,7 +129,7 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// All of `bytes`, none of them taken.
+    /// All of `bytes`, with none taken yet.
     pub fn new(bytes: &'a [u8], link: &'a Link, limits: &'a Limits) -> Self {
         Input { bytes, taken: 0, link, limits }
     }
@@ -278,14 +278,14 @@ impl<Up> Outbox<Up> {
         self.hash_key.of(parts)
     }
 
-    /// Where a machine draws what nobody may guess: what proves something, and names under which
-    /// something of somebody else could be had.
+    /// The source of unpredictable values: for proofs, and for names by which another peer's state
+    /// could be reached.
     pub fn secrets(&mut self) -> &mut SecretSource {
         &mut self.secrets
     }
 
-    /// Has [`Machine::silent`] called when nothing was received for so many milliseconds (and at
-    /// most a sixth more: a look takes its time). Zero: never.
+    /// Has [`Machine::silent`] called when nothing was received for this many milliseconds (and at
+    /// most a sixth more, as checks are periodic). Zero: never.
     pub fn silence(&mut self, ms: u32) {
         self.silence_ms = Some(ms);
     }
@@ -399,9 +399,9 @@ impl<Up> Outbox<Up> {
         }
     }
 
-    /// Told by whoever drives the machine, before bytes of the peer are shown: for how many
-    /// milliseconds it was silent, rounded up, and how many it may be, which is one and a half
-    /// heartbeats; zero: any. Told zeros when they have been shown.
+    /// Called by the machine's driver before it passes received bytes: for how many milliseconds
+    /// the peer was silent, rounded up, and how many it may be, which is one and a half heartbeats;
+    /// zero: no limit. Called with zeros afterwards.
     pub fn set_silent(&mut self, silent_ms: u32, silence_ms: u32) {
         // A heartbeat and a tenth are 11 parts of 15. Rounded up too: a late one may pass for one
         // that is not, never the other way round.
@@ -504,7 +504,7 @@ impl<Up> Outbox<Up> {
     }
 }
 
-/// A piece of what is to be sent.
+/// A part of the bytes to be sent.
 pub enum Piece<'a> {
     /// Bytes of this connection alone.
     Own(&'a [u8]),
@@ -512,7 +512,7 @@ pub enum Piece<'a> {
     Shared(SharedBytes),
 }
 
-/// Bytes that nobody copies to send them.
+/// Bytes that are sent without being copied.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SharedBytes {
     /// Bytes of a frame.
@@ -567,16 +567,16 @@ impl FrameCache {
     }
 }
 
-/// Where secrets come from, where there is no randomness: a counter, hashed under a key of its own
-/// (HMAC-SHA256, RFC 2104), which is random, handed in, and used for nothing else. Neither the key
-/// of a table nor a name that is shown says anything of what is drawn, and no two draws are alike.
+/// Source of secrets in code without randomness: a counter, hashed under a key (HMAC-SHA256, RFC
+/// 2104) that is random, handed in, and used for nothing else. Neither a table's key nor a
+/// displayed name reveals anything about the values, and no two values are alike.
 pub struct SecretSource {
     keyed: Hmac<Sha256>,
     drawn: u64,
 }
 
 impl SecretSource {
-    /// One under this key.
+    /// A source with this key.
     pub fn new(key: [u8; 32]) -> SecretSource {
         let keyed = Hmac::new_from_slice(&key).expect("HMAC takes keys of every length");
         SecretSource { keyed, drawn: 0 }

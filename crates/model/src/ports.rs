@@ -1,20 +1,18 @@
-//! The outer contracts: what the outside may ask of the hub, and what the hub asks of the store.
+//! Ports: the interfaces of the services to the API, the log, access control and other outside
+//! parts.
 //!
-//! Submit and complete: whoever asks hands over a place for the answer and goes on; nobody waits
-//! inside. [`control`] is the way in for the HTTP API; [`pushes`] and [`topics`] are its parts
-//! about devices, and about topics and sessions. [`log`] is the way out to stable storage,
-//! [`calls`] what whoever takes it has to remember, [`backlog`] what waits there for webhooks, and
-//! [`files`] the disk that a store writes to.
-//! [`presence`] has a copy of presence outside, and what is asked about it.
-//! [`names`] is who looks up where a host or a service is; [`notifications`] who tells devices
-//! something that are not connected.
-//! [`media`] makes addresses of a storage of files.
-//! [`trace`] is what operators see of connections, [`control::disconnections`] how they ended,
-//! and [`control::slow_clients`] which of them do not keep up.
-//! [`reviews`] is who is asked about a message before it is stored.
-//! [`bans`] are addresses, clients and users that are refused.
-//! [`access`] says who may do what, [`users`] changes it, and [`tokens`] keeps what opens the API;
-//! [`databases`] are those outside that the book of users is kept in and that messages go to.
+//! Calls are submitted and completed later: the caller passes a place for the answer and goes on;
+//! nothing blocks inside. [`control`] is the interface for the HTTP API; [`pushes`] and [`topics`]
+//! are its parts about devices, and about topics and sessions. [`log`] is the interface to stable
+//! storage, [`calls`] tracks its open calls, [`backlog`] reads what is stored for webhooks, and
+//! [`files`] is the disk that a store writes to. [`presence`] has a copy of presence outside, and
+//! queries about it. [`names`] resolves hosts and services; [`notifications`] notifies devices that
+//! are not connected. [`media`] makes URLs of a file storage. [`trace`] shows operators what
+//! connections send and receive, [`control::disconnections`] how connections ended, and
+//! [`control::slow_clients`] which of them do not keep up. [`reviews`] asks an external service
+//! about a message before it is stored. [`bans`] are addresses, clients and users that are refused.
+//! [`access`] decides about rights, [`users`] changes them, and [`tokens`] stores the API's tokens;
+//! [`databases`] are external ones for accounts and for archived messages.
 
 pub mod access;
 pub mod backlog;

@@ -1,8 +1,8 @@
-//! Nouns of presence: who is online, in words that every protocol shares.
+//! Types of presence, shared by all protocols: which devices and clients are online.
 //!
 //! A [`Principal`] is a device or a client; each of its [`Transition`]s has a [`PresenceVersion`]
-//! that is higher than the one before, so that a late word about it is known as late wherever it
-//! arrives. Memory is the truth; a [`PresenceRecord`] is what a directory outside keeps of it.
+//! that is higher than the one before, so that a late transition is recognised as late wherever it
+//! arrives. Memory is authoritative; a [`PresenceRecord`] is the copy in an external directory.
 //! Records are text, so that an operator can read them, and sort by their versions as text.
 
 use crate::close::CloseReason;
@@ -40,9 +40,9 @@ impl Principal {
     }
 }
 
-/// A hybrid logical clock's value: 42 bits of milliseconds since 2020-01-01 UTC, 22 bits of counter
-/// of which clocks use twelve. It says when, and nothing of where: whoever goes on with a principal
-/// goes on from its last version. Zero is before every other.
+/// Value of a hybrid logical clock: 42 bits of milliseconds since 2020-01-01 UTC, 22 bits of
+/// counter of which clocks use twelve. It contains the time, but no node: each next version of a
+/// principal continues from its last one. Zero is before every other value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default)]
 pub struct PresenceVersion(pub u64);
 
@@ -97,9 +97,10 @@ impl VersionClock {
     }
 }
 
-/// The latest moment at which somebody who is online was certainly there, Unix milliseconds: a
-/// connection that is silent for more than one and a half of the agreed heartbeats has ended a few
-/// seconds later. Zero: any silence is allowed, and it was there when it came.
+/// The latest moment at which an online principal was certainly connected, Unix milliseconds: a
+/// connection that is silent for more than one and a half of the agreed heartbeats ends a few
+/// seconds later. With a heartbeat of zero any silence is allowed, and only the time of the login
+/// is certain.
 pub fn seen_ms(now_ms: u64, since_ms: u64, heartbeat_s: u16) -> u64 {
     /// Duration of a scan of all connections, plus the second to which silence is measured,
     /// milliseconds.

@@ -38,8 +38,8 @@ impl Push {
     /// Longest collapse key, in bytes.
     pub const COLLAPSE_BYTES_MAX: usize = 64;
 
-    /// Whether its time is over at this Unix second. One that is for now or never is not expired;
-    /// it is simply not stored.
+    /// Whether the push has expired at this Unix second. A push with time to live 0 never counts as
+    /// expired; it is simply not stored.
     pub fn expired(&self, unix_s: u32) -> bool {
         self.expire_at != 0 && self.expire_at <= unix_s
     }
@@ -62,7 +62,8 @@ pub enum Outcome {
     Delivered,
     /// The push is on stable storage and waits for the device, or for its acknowledgement.
     Stored,
-    /// Its time was over before the device had it, or it was for now and the device was away.
+    /// The push expired before it was delivered, or had time to live 0 while the device was
+    /// offline.
     Expired,
     /// The push was rejected.
     Rejected(Rejection),
@@ -123,7 +124,7 @@ impl Rejection {
     }
 }
 
-/// One push waiting for one device, as the store keeps it.
+/// A push in the queue of one device, as the store keeps it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WaitingPush {
     /// The device.

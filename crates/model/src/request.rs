@@ -27,7 +27,8 @@ pub enum PushRequest {
     Ack {
         /// The device.
         device: DeviceRef,
-        /// The push that came last. One that nobody waits for any more covers nothing.
+        /// The last push received; everything sent before it is acknowledged too. A push that is no
+        /// longer queued acknowledges nothing.
         upto: Option<MessageId>,
         /// Single pushes.
         ids: Vec<MessageId>,
@@ -48,7 +49,8 @@ pub enum PushRequest {
         term: u16,
         /// The device.
         device: DeviceRef,
-        /// Where the device is; at the front if that push does not wait any more.
+        /// Id of the last push that the device has; if that push is no longer queued, from the
+        /// front.
         after: MessageId,
         /// The most it wants, at least 1.
         count: u16,
@@ -80,7 +82,7 @@ pub enum PushRequest {
 }
 
 impl PushRequest {
-    /// The shard that owns the device it speaks of, of so many. `key` is the one that chooses
+    /// The shard that owns the request's device, of `shards` shards. `key` is the key that chooses
     /// shards.
     pub fn owner(&self, (key, shards): (HashKey, u16)) -> ShardId {
         match self {
@@ -96,7 +98,7 @@ impl PushRequest {
     }
 }
 
-/// The shard of so many that owns a device: what `Outbox::home` computes from the same two names.
+/// The shard that owns a device, of `shards`: what `Outbox::home` computes from the same two names.
 pub fn owner((key, shards): (HashKey, u16), product: &ProductKey, device: &DeviceId) -> ShardId {
     let hash = key.of(&[product.as_str().as_bytes(), device.as_str().as_bytes()]);
     ShardId(hash::home(hash, shards))
@@ -120,7 +122,7 @@ pub struct Bind {
     pub peer: Option<SocketAddr>,
     /// Whether the peer's address is of this machine.
     pub from_loopback: bool,
-    /// Whether the connection was only let in to be told BUSY.
+    /// Whether the connection was accepted only to be answered BUSY.
     pub crowded: bool,
     /// Heartbeat the device wishes, in seconds; zeros mean no wish.
     pub heartbeat: HeartbeatWish,
@@ -173,7 +175,7 @@ pub enum Proof {
         nonce: [u8; 16],
         /// The device's clock, Unix milliseconds.
         device_ms: u64,
-        /// The hub's own challenge is part of what was signed.
+        /// Whether the hub's own challenge is part of the signed bytes.
         challenged: bool,
     },
     /// The first 16 bytes of HMAC-SHA256 over `signed` with the product's newest secrets (any
@@ -232,7 +234,7 @@ pub enum PushDelivery {
         /// Number of the Bind on its connection.
         term: u16,
     },
-    /// The pull is answered; so many stored pushes remain.
+    /// The pull is answered; `remaining` stored pushes are left.
     Pulled {
         /// Number of the Bind on its connection.
         term: u16,
@@ -262,7 +264,7 @@ pub enum PushDelivery {
     },
     /// The device is detached by the server: `Replaced`, `AdminKick`, `Redirect`.
     Kick(Box<Kick>),
-    /// The server is about to go; come back after so long, to one of `addrs` if there are any.
+    /// The server is about to stop; reconnect after this time, to one of `addrs` if any.
     GoAway {
         /// Milliseconds.
         retry_after_ms: u32,

@@ -41,7 +41,7 @@ use base::hash::HashKey;
 use base::time::{Instant, Now};
 use std::sync::Arc;
 
-/// The services there are. Each has tickets of its own at its shard's log.
+/// All services. Each has its own tickets at its shard's log.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum ServiceKind {
     /// Pushes and devices.
@@ -171,8 +171,8 @@ impl Request {
         }
     }
 
-    /// The shard it is for, of so many, when the machine that asks lives on shard `here`. `key` is
-    /// the one that chooses shards.
+    /// The shard that owns the request, of `shards`, when the asking machine lives on shard `here`.
+    /// `key` is the key that chooses shards.
     pub fn owner(&self, here: ShardId, (key, shards): (HashKey, u16)) -> ShardId {
         match self {
             Request::Push(request) => request.owner((key, shards)),
@@ -242,8 +242,8 @@ pub trait Weigh {
 
 /// Rules of one kind of messaging over one shard's part of it.
 ///
-/// Each call says in `fx` what is to be done; whoever calls empties it after every call. Every
-/// command is answered once, every ticket completed once.
+/// Each call puts its effects into `fx`; the caller empties it after every call. Every command is
+/// answered once, every ticket completed once.
 pub trait Service: Send + 'static {
     /// Kind of the service.
     const KIND: ServiceKind;
@@ -316,15 +316,15 @@ pub trait Service: Send + 'static {
     /// Takes back words that found no room on the way to other domains.
     fn not_out(&mut self, _now: Now, _words: Vec<ForeignWord>, _fx: &mut Effects<Self>) {}
 
-    /// A message of the server's own is published; for whoever has topics.
+    /// The server publishes a message; services with topics deliver it.
     fn publish(&mut self, _now: Now, _message: &Publication, _fx: &mut Effects<Self>) {}
 
-    /// Goes on with whatever goes on, a slice of each, and says when it wants to be called again at
-    /// the latest; `now` means that there is more.
+    /// Advances all pending work, a slice of each, and returns when to call again at the latest;
+    /// `now` if more is left.
     fn turn(&mut self, now: Now, fx: &mut Effects<Self>) -> Option<Instant>;
 
-    /// Whether something that it looks at in its turns, and is not told of, is otherwise since the
-    /// last one: rules, which threads of the process share.
+    /// Whether state that the service polls in its turns has changed since the last one: rules,
+    /// which threads of the process share.
     fn has_news(&self) -> bool {
         false
     }
@@ -366,8 +366,8 @@ pub trait Service: Send + 'static {
         None
     }
 
-    /// Owner of a timeline, or the two accounts between which its message was said, as its label
-    /// has it; in words for the log. It may look at everything that the service has.
+    /// Owner of a timeline, or the two accounts of its message as its label names them; as text for
+    /// the log. May visit everything that the service has.
     fn owner(&self, _timeline: TimelineId, _label: &[u8]) -> Option<String> {
         None
     }
@@ -375,7 +375,7 @@ pub trait Service: Send + 'static {
     /// Versions of its transitions are above this one from now on.
     fn observe(&mut self, version: PresenceVersion);
 
-    /// Another server has this principal by now: its connection here ends.
+    /// Another server has this principal now: its connection here ends.
     fn outvoted(&mut self, now: Now, who: &Principal, fx: &mut Effects<Self>);
 
     /// Panics where it does not agree with itself.
@@ -387,7 +387,7 @@ pub trait Service: Send + 'static {
 pub struct Effects<S: Service + ?Sized> {
     /// Deliveries for the machines of these connections.
     pub deliveries: Vec<(ConnRef, S::Delivery)>,
-    /// Asked in the name of these connections, of whoever owns what it is about.
+    /// Requests in the name of these connections, for the owners of their subjects.
     pub requests: Vec<(ConnRef, S::Request)>,
     /// Answers to commands, under the number of the command.
     pub answers: Vec<(u64, S::Answer)>,
@@ -417,9 +417,9 @@ pub struct Effects<S: Service + ?Sized> {
     pub publications: Vec<Publication>,
     /// Counts since the process began.
     pub counters: Box<Counters>,
-    /// Set by the roof: somebody listens to events.
+    /// Set by the roof: events have listeners.
     pub events_wanted: bool,
-    /// Set by the roof: somebody listens to what clients publish.
+    /// Set by the roof: published messages have listeners.
     pub messages_wanted: bool,
 }
 
@@ -468,7 +468,7 @@ impl<S: Service + ?Sized> Effects<S> {
             && self.publications.is_empty()
     }
 
-    /// An event, if somebody listens.
+    /// Publishes an event, if there are listeners.
     pub fn tell(&mut self, event: S::Event) {
         if self.events_wanted {
             self.events.push(event);

@@ -30,7 +30,7 @@ pub enum SessionRequest {
         id: u16,
         /// Whether the message may have been sent before.
         again: bool,
-        /// The message, shared with nobody yet.
+        /// The message, not shared yet.
         message: Arc<Publication>,
     },
     /// The publisher will not send this message of QoS 2 again. Answered by `Completed`.
@@ -53,7 +53,7 @@ pub enum SessionRequest {
     Subscribe(Box<SubscribeRequest>),
     /// Answered by `Unsubscribed`.
     Unsubscribe(Box<UnsubscribeRequest>),
-    /// All that was sent has been written: more may come of what is paced by the socket.
+    /// Everything sent has been written: messages that are paced by the socket may follow.
     Ready {
         /// Session that asks, on its owner's shard.
         session: SessionRef,
@@ -92,8 +92,8 @@ pub enum AckStep {
     /// The subscriber has a message of QoS 1. True: it says that it could not take it (a reason of
     /// 0x80 and above).
     Puback(bool),
-    /// The subscriber has a message of QoS 2, to be released. True: it could not take it, and the
-    /// exchange is over.
+    /// The subscriber has received a message of QoS 2, which is to be released. True: it rejected
+    /// the message, and the exchange has ended.
     Pubrec(bool),
     /// The subscriber knows that the message will not come again.
     Pubcomp,
@@ -231,8 +231,8 @@ pub struct ConnectRequest {
     pub door: u8,
     /// Whether the connection is encrypted.
     pub tls: bool,
-    /// Whether the connection exceeds the limit, and was let in only to be told that the server is
-    /// full.
+    /// Whether the connection exceeds the limit, and was accepted only to be answered that the
+    /// server is full.
     pub crowded: bool,
 }
 

@@ -1,10 +1,10 @@
-//! Timelines: ordered rows of messages, each with readers who stand somewhere in them.
+//! Timelines: ordered rows of messages, each with readers and their cursors.
 //!
 //! A device's offline pushes, a session's queue, an archive and a conversation are all timelines:
 //! append, notify, pull, acknowledge. A timeline is named by a hash of its owner's names, so that
-//! ten million of them cost no names in memory; whoever needs the names keeps them in a row of a
-//! table. Invariant: two timelines never share a sequence number, and numbers have no gaps but
-//! those left by what was removed.
+//! ten million of them need no names in memory; a service that needs the names stores them in a row
+//! of a table. Invariant: two timelines never share a sequence number, and numbers have no gaps but
+//! those left by removed messages.
 
 use crate::service::ServiceKind;
 use base::hash::HashKey;
@@ -88,10 +88,9 @@ impl Space {
     }
 }
 
-/// Names a timeline: 8 bits of space, 64 bits that say whose home it is at
-/// ([`base::hash::home`]), 56 bits against collisions. The same on every node of a cluster, and so
-/// what travels where somebody is spoken of. The space is never 0: the absence of one costs
-/// nothing.
+/// Name of a timeline: 8 bits of space, 64 bits that choose its home ([`base::hash::home`]), 56
+/// bits against collisions. The same on every node of a cluster, so nodes exchange it to refer to
+/// an owner. The space is never 0, so an absent name needs no extra memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct TimelineId(NonZeroU64, u64);
 
@@ -104,7 +103,7 @@ impl TimelineId {
         TimelineId::at_home(space, first, HashKey::new(first, !first).of(parts))
     }
 
-    /// The timeline at the home with this hash that `own` tells from others there.
+    /// The timeline at the home with this hash; `own` distinguishes it from others there.
     pub fn at_home(space: Space, home: u64, own: u64) -> TimelineId {
         let high = u64::from(space as u8) << 56 | home >> 8;
         let high = NonZeroU64::new(high).expect("no space is 0");
@@ -145,8 +144,8 @@ impl ReaderId {
     /// Retention: its cursor says up to where messages of a timeline were dropped unasked.
     pub const RETENTION: ReaderId = ReaderId(0);
 
-    /// Reader of what an account knows of its conversations: its cursor is the place up to which
-    /// the inbox is summed up in a row, so that the entries before it may be dropped.
+    /// Reader of an account's knowledge of its conversations: its cursor is the offset up to which
+    /// a row summarises the inbox, so that the entries before it may be dropped.
     pub const KNOWLEDGE: ReaderId = ReaderId(1);
 }
 

@@ -1,8 +1,8 @@
-//! Publish and subscribe: a message on a topic, and the standing interests that it meets.
+//! Publish and subscribe: messages on topics, and subscriptions.
 //!
-//! Nouns only; what is done with them is `broker`'s part, and what their bytes look like a
-//! protocol's. A [`Publication`] is made once by whoever reads it off a wire, and shared by
-//! everyone who carries it: its topic, properties and payload are one allocation.
+//! Types only; `broker` has the rules, and the protocols the encodings. A [`Publication`] is made
+//! once, when it is read from the wire, and shared by all its receivers: its topic, properties and
+//! payload are one allocation.
 
 use crate::id::{ShardId, giver_of, number_after};
 use std::sync::Arc;
@@ -55,8 +55,9 @@ pub struct Publication {
 }
 
 impl Publication {
-    /// The number that a shard gives after `last`, whoever gave that: 42 bits of milliseconds since
-    /// 2020-01-01 UTC, 10 bits of shard, 12 bits of counter. Another node's needs its name beside.
+    /// The number that a shard gives after `last`, whichever shard gave that: 42 bits of
+    /// milliseconds since 2020-01-01 UTC, 10 bits of shard, 12 bits of counter. A number of another
+    /// node is unique only together with the node's name.
     pub fn number_after(last: u64, wall_ms: u64, shard: ShardId) -> u64 {
         number_after(last, wall_ms, shard.0)
     }
@@ -66,9 +67,9 @@ impl Publication {
         ShardId(giver_of(number))
     }
 
-    /// One with this content, not yet numbered. `properties` are those that go on unaltered to
-    /// every receiver, in the encoding of MQTT 5 (without their length): expiry, subscription
-    /// identifiers and topic alias are not among them. `topic` was checked.
+    /// A publication with this content, not numbered yet. `properties` are those that are passed on
+    /// unchanged to every receiver, in the encoding of MQTT 5 (without their length): expiry,
+    /// subscription identifiers and topic alias are not among them. `topic` must be valid.
     pub fn new(topic: &str, properties: &[u8], payload: &[u8]) -> Publication {
         let mut bytes = Vec::with_capacity(topic.len() + properties.len() + payload.len());
         bytes.extend_from_slice(topic.as_bytes());
@@ -110,7 +111,7 @@ impl Publication {
         &self.bytes[usize::from(self.topic_bytes) + self.properties_bytes as usize..]
     }
 
-    /// Whether its time is over at this Unix second.
+    /// Whether the message has expired at this Unix second.
     pub fn expired(&self, unix_s: u32) -> bool {
         self.expire_at != 0 && self.expire_at <= unix_s
     }

@@ -1,9 +1,9 @@
-//! Retained messages of a shard, and those of them whose rows the log has not answered yet.
+//! Retained messages of a shard, and those whose rows the log has not acknowledged yet.
 //!
-//! A message is retained in memory when it comes, for whoever subscribes meanwhile. A message that
-//! the log refuses is removed again: its publisher is told that it is not kept. The topic has then
-//! what the log took last, or what it may still take. Invariant: a topic is open while one of its
-//! rows is asked for.
+//! A message is retained in memory as soon as it arrives, so that subscribers who come meanwhile
+//! get it. If the log refuses the message it is removed again, and its publisher gets an error; the
+//! topic then has the last message that the log has stored, or one that it may still store.
+//! Invariant: a topic is open while one of its rows is being written.
 
 use super::{Retained, RetainedFull, encode, row_key};
 use base::hash::HashKey;

@@ -1,10 +1,10 @@
 //! Latencies for operators, declared once: a histogram a phase, with fixed buckets.
 //!
-//! Each shard owns its [`Latencies`], which stand beside its counters and are added up with them.
-//! To record is one look through sixteen bounds and two additions; nothing is allocated and nobody
-//! is locked. Metric, help and place in the console follow from the line that declares a phase.
-//! Times are differences of the readings that a shard takes once a turn: what is done within one
-//! turn took 0. Invariant: what was recorded is in one bucket.
+//! Each shard owns its [`Latencies`], which are added up together with its counters. Recording
+//! costs one pass over sixteen bounds and two additions; it neither allocates nor locks. Metric,
+//! help and place in the console follow from the line that declares a phase. Times are differences
+//! of the readings that a shard takes once a turn: an operation within one turn took 0. Invariant:
+//! each recorded time is in one bucket.
 
 use base::time::{Instant, Now};
 use std::time::Duration;
@@ -89,9 +89,9 @@ impl Histogram {
         self.buckets.iter().sum()
     }
 
-    /// The duration, in microseconds, that so many of a thousand do not exceed, as far as buckets
-    /// tell: within one it is taken to be even. Above all bounds it is the last one. `None`: there
-    /// are none.
+    /// The duration, in microseconds, that this many of a thousand do not exceed, interpolated
+    /// evenly within a bucket. Above all bounds it is the last bound. `None` if nothing was
+    /// recorded.
     pub fn permille(&self, permille: u64) -> Option<u64> {
         let count = self.count();
         let wanted = (count * permille.min(1_000)).div_ceil(1_000).max(1);

@@ -1,7 +1,7 @@
 //! Counters for operators, declared once: those of the process, and a group a service.
 //!
-//! Each shard owns its [`Counters`]; they are added up when somebody asks. The metric, its help and
-//! its place on the status page follow from the line that declares a counter.
+//! Each shard owns its [`Counters`]; they are added up on demand. The metric, its help and its
+//! place on the status page follow from the line that declares a counter.
 
 #[macro_use]
 pub mod event;

@@ -44,8 +44,8 @@ impl Protocol {
     }
 }
 
-/// A protocol as the transport beneath it sees it. Its crate declares one (`WIRE`), a shard's logic
-/// lists those that it serves, and `net` knows no more of any protocol.
+/// A protocol as the transport below it sees it. Its crate declares one (`WIRE`), a shard's logic
+/// lists those that it serves, and `net` knows nothing else about a protocol.
 pub struct WireProfile {
     /// The protocol.
     pub protocol: Protocol,
@@ -62,8 +62,8 @@ pub struct WireProfile {
     pub subprotocols: &'static [&'static str],
     /// How much of it may be under way on a connection.
     pub frames: fn(&Limits) -> FrameLimits,
-    /// Its machine asks TLS who the peer is by all its names, and what binds a login to its
-    /// connection: [`TlsFacts::certificate`] and [`TlsFacts::bindings`] are kept for it.
+    /// The machine needs from TLS all names of the peer, and the data that bind a login to its
+    /// connection: [`TlsFacts::certificate`] and [`TlsFacts::bindings`] are stored for it.
     pub asks_tls: bool,
     /// In WebSockets it is text, and each of its messages one of theirs (RFC 7395 3): its machine
     /// says where they end ([`crate::machine::Outbox::end_message`]). The others are bytes.
@@ -115,8 +115,8 @@ pub struct TlsFacts {
     pub version: TlsVersion,
     /// The cipher suite, by its number at IANA.
     pub suite: u16,
-    /// The session went on from an earlier one (RFC 8446 2.2): nobody has shown a certificate now,
-    /// what is said of certificates is that of then.
+    /// The session was resumed (RFC 8446 2.2): no certificate was sent on this connection, and the
+    /// facts about certificates are those of the first one.
     pub resumed: bool,
     /// The host that the client asked for (RFC 6066 3).
     pub server_name: Option<Box<str>>,
@@ -175,8 +175,8 @@ pub enum CertificateName {
     Xmpp(Box<str>),
 }
 
-/// Bindings of a channel (RFC 5056): what both ends of a TLS connection know of it and nobody in
-/// between can have. They are no secrets.
+/// Channel bindings (RFC 5056): data that both ends of a TLS connection know and that no one in
+/// between can have. They are not secret.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ChannelBindings {
     /// `tls-exporter` (RFC 9266 2). Absent in TLS 1.2.
@@ -210,8 +210,8 @@ pub struct Link {
     pub protocol: Protocol,
     /// Present when the connection is encrypted.
     pub tls: Option<TlsFacts>,
-    /// Whether TLS may begin now ([`crate::machine::Outbox::start_tls`]): there is a certificate
-    /// (of a call: somebody to trust), and TLS does not stand.
+    /// Whether TLS may begin now ([`crate::machine::Outbox::start_tls`]): a certificate is
+    /// configured (for a call: a trusted authority), and TLS is not active yet.
     pub may_start_tls: bool,
     /// Whether the frames travel in WebSocket messages.
     pub web_socket: bool,

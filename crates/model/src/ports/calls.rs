@@ -1,8 +1,8 @@
 //! A service's calls to the log: tickets that remember the purpose of each, and retries of writes.
 //!
 //! A service hands out calls and remembers under each ticket the step to take when it is completed
-//! ([`Tickets`]), and whether the log has failed for good. A refused write that nobody waits for is
-//! asked for again after a pause ([`RetryQueue`]): a refusal is no reason to forget it.
+//! ([`Tickets`]), and whether the log has failed for good. A refused write for which no answer
+//! waits is retried after a pause ([`RetryQueue`]).
 
 use crate::ports::log::{Call, Done, StoreError, Ticket};
 use crate::service::{Effects, Service};
@@ -102,7 +102,7 @@ impl<P> Tickets<P> {
     }
 }
 
-/// Work for the log that nobody waits for and that it refused, in order.
+/// Refused writes for which no answer waits, in order.
 #[derive(Debug)]
 pub struct RetryQueue<T> {
     waiting: VecDeque<T>,
@@ -136,7 +136,7 @@ impl<T> RetryQueue<T> {
         self.waiting.is_empty()
     }
 
-    /// Puts work in, behind the other. False: there is no room.
+    /// Queues work behind the rest. False if the queue is full.
     pub fn put(&mut self, work: T) -> bool {
         let has_room = self.waiting.len() < RETRIES_MAX;
         if has_room {

@@ -1,6 +1,6 @@
 //! Events for applications: what happened to devices, to clients and in chat.
 //!
-//! Services make events only while somebody listens.
+//! Services make events only while there are listeners.
 
 use crate::account::{AccountAddress, AccountId};
 use crate::chat::{ChatMessage, ClientMessageId, Content};

@@ -42,7 +42,7 @@ pub trait FileSystem: Send + Sync {
     /// A file's whole contents.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// Opens a file to write; makes an empty one when there is none.
+    /// Opens a file for writing; creates an empty one if it does not exist.
     fn open(&self, path: &Path) -> io::Result<Box<dyn File>>;
 
     /// Opens a file to read pieces of it.
@@ -57,14 +57,14 @@ pub trait FileSystem: Send + Sync {
     /// Puts a folder's names on stable storage.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Removes a folder with everything in it; `Ok` when there is none.
+    /// Removes a folder with all its content; `Ok` if it does not exist.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
 
     /// Gives a file a second name.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Takes a file for this process until the answer is dropped, makes it if there is none, and
-    /// writes the process's id into it.
+    /// Locks a file for this process until the result is dropped; creates it if it does not exist,
+    /// and writes the process's id into it.
     fn lock(&self, path: &Path) -> io::Result<Lock>;
 
     /// Bytes that could still be written to the disk of this folder.
@@ -75,6 +75,6 @@ pub trait FileSystem: Send + Sync {
 pub enum Lock {
     /// The lock is ours until this value is dropped.
     Taken(Box<dyn Send + Sync>),
-    /// Another process has it: this one, if it could be read.
+    /// Another process holds the lock: its id, if it could be read.
     Held(Option<u32>),
 }

@@ -1,9 +1,9 @@
 //! Proof that this node leads its cluster, for services that answer without asking the log.
 //!
-//! An answer that waits for the log waits for the copies of it, too, which only a leader gets. An
-//! answer without a write needs this proof: a node that is cut off, or was stopped for a while, may
-//! not know yet that another one leads. The proof holds until a time of the wall clock, so that it
-//! is over when the process runs again after a stop.
+//! An answer that waits for the log also waits for its copies, which only a leader gets. An answer
+//! without a write needs this proof: a node that is cut off, or was stopped for a while, may not
+//! know yet that another one leads. The proof holds until a time of the wall clock, so that it has
+//! expired when the process runs again after a stop.
 
 use base::time::Now;
 use std::sync::Arc;

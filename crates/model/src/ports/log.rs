@@ -126,8 +126,8 @@ pub struct AppendWith {
     /// The message, for at most [`REPLACE_TIMELINES_MAX`] timelines. If it is known by its once
     /// key already nothing is replaced either.
     pub append: Append,
-    /// A checksum of what makes another message with the same once key the same one. Without this
-    /// it is label and body; they still do for what was stored so.
+    /// A checksum of the fields that must be equal in a retry with the same once key. Without it,
+    /// label and body are compared; they still are for messages stored before it existed.
     pub check: u32,
     /// Change to another message, in the same write.
     pub replaces: Option<Replaced>,
@@ -138,7 +138,7 @@ pub struct AppendWith {
 pub struct Replaced {
     /// The timeline that the message leaves.
     pub timeline: TimelineId,
-    /// Its place there. If it is not there, it has left already.
+    /// Offset of the entry. If it is no longer there, it has left already.
     pub seq: Seq,
     /// The row's table.
     pub table: Table,
@@ -151,8 +151,8 @@ pub struct Replaced {
 /// A message for timelines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Append {
-    /// The message; stored once however many timelines there are, and once for all appends of the
-    /// same `Arc` that come close together.
+    /// The message; stored once for all its timelines, and once for all appends of the same `Arc`
+    /// that come close together.
     pub message: Arc<Message>,
     /// Where, at most [`APPEND_TIMELINES_MAX`], each once. None at all is allowed: with `once` it
     /// is a claim.
@@ -192,15 +192,15 @@ impl RosterId {
 pub struct RosterChange {
     /// The roster.
     pub roster: RosterId,
-    /// Its version before: 0, there is none. With another one the answer is
+    /// The version that the roster must have; 0: it must not exist. Otherwise the answer is
     /// [`StoreError::Stale`].
     pub after: u64,
-    /// Its version from now on, above `after`. A roster that has it already stays as it is.
+    /// The new version, above `after`. A roster that has it already stays as it is.
     pub version: u64,
     /// Timelines that leave; those that are no members have left already.
     pub leave: Vec<TimelineId>,
-    /// Timelines that join behind that; those that are members stay. Together at most
-    /// [`ROSTER_CHANGE_MAX`], and no more members than [`ROSTER_MEMBERS_MAX`] in the end.
+    /// Timelines that join after `leave` was applied; members stay members. Both lists together
+    /// have at most [`ROSTER_CHANGE_MAX`], and the result at most [`ROSTER_MEMBERS_MAX`] members.
     pub join: Vec<TimelineId>,
 }
 
@@ -227,8 +227,8 @@ pub struct Post {
 pub struct OnceKey(pub u128);
 
 impl OnceKey {
-    /// The key of an append that is at home where `home` says, told from others there by `own`. Its
-    /// bytes sort by slot, as those of timelines do.
+    /// The key of an append whose home is chosen by `home`; `own` distinguishes it from others
+    /// there. Its bytes sort by slot, as those of timelines do.
     pub const fn at_home(home: u64, own: u64) -> OnceKey {
         OnceKey((home as u128) << 64 | own as u128)
     }
@@ -239,8 +239,8 @@ impl OnceKey {
     }
 }
 
-/// Where a row lives: the first two bytes of its key, big endian. So rows of a table sort by slot,
-/// and whoever moves a slot asks nobody whose they are.
+/// Home of a row: the first two bytes of its key, big endian. So rows of a table sort by slot, and
+/// a slot can be moved without knowing the owners of its rows.
 ///
 /// ```text
 /// | slot u16 | what names the row there |      0xffff in place of a slot: every log has it
@@ -258,7 +258,7 @@ impl RowHome {
     /// Where everything lives that is of the process and of no identity.
     pub const PROCESS: RowHome = RowHome::at(0);
 
-    /// The home of what is owned by the identity with this hash.
+    /// The home of rows that belong to the identity with this hash.
     pub const fn at(hash: u64) -> RowHome {
         RowHome::Slot(Slot::of(hash))
     }
@@ -521,7 +521,7 @@ pub struct Pull {
     pub backwards: bool,
     /// The most messages, never more than [`PAGE_MESSAGES_MAX`].
     pub count_max: usize,
-    /// Bodies of at most so many bytes together, but always one message.
+    /// Most bytes of bodies together, but always one message.
     pub bytes_max: usize,
 }
 
@@ -551,8 +551,8 @@ pub struct Appended {
     pub new: bool,
     /// The message's id; of a retry, the first one's.
     pub id: u64,
-    /// Its place in each timeline, in the order in which they were named; of a post, in the order
-    /// of the members' ids.
+    /// Offset in each timeline, in the order in which they were named; for a post, in the order of
+    /// the members' ids.
     pub seqs: Vec<Seq>,
 }
 
@@ -595,8 +595,8 @@ pub struct TimelineStatus {
 pub enum StoreError {
     /// The disk, or the limit for it, is full. Space may come back.
     Full,
-    /// The disk failed, or may only be read. The store takes nothing more until a restart, and
-    /// whether this write is there is not known.
+    /// The disk failed, or is read-only. The store refuses everything until a restart, and it is
+    /// unknown whether this write was stored.
     Failed,
     /// Too much waits for the disk. Try again.
     Busy,

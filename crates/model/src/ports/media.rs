@@ -1,16 +1,16 @@
-//! The port of media: whoever makes addresses of a storage where files are put.
+//! The port of media: makes URLs of a storage to which clients upload files.
 //!
-//! Making one asks nobody and waits for nothing: it is signed here, and the storage believes the
-//! signature.
+//! Making a URL needs no request and does not block: the URL is signed here, and the storage trusts
+//! the signature.
 
 use crate::media::{UploadSlot, UploadWish};
 use std::fmt;
 
 /// A storage of files, as far as addresses are made for it.
 pub trait MediaStorage: Send + Sync {
-    /// Leave for an account to upload this file, at this time (Unix seconds). `account` tells it
-    /// apart from others. Of the wish no more is looked at: whoever asks has compared it with the
-    /// limits.
+    /// Permission for an account to upload this file, at this time (Unix seconds). `account`
+    /// distinguishes its files from others'. The wish is not checked again: the caller has compared
+    /// it with the limits.
     fn slot(&self, now_s: u64, account: u64, wish: &UploadWish) -> UploadSlot;
 }
 

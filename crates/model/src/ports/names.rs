@@ -1,8 +1,8 @@
-//! Names of hosts and services: what a resolver is asked, and what it answers.
+//! Names of hosts and services: a resolver's questions and answers.
 //!
-//! A question is handed over with a ticket and its answer comes later, by whatever way the resolver
-//! was given when it was made; nobody waits. It does not know what is done with an address.
-//! Invariant: each question is answered once, with records or with why there are none.
+//! A question is handed over with a ticket and its answer comes later, by the way that the resolver
+//! was given when it was created; nothing blocks. It does not know what an address is used for.
+//! Invariant: each question is answered once, with records or with the reason why there are none.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -74,7 +74,7 @@ pub enum Notified {
     /// The gateway accepted the order. `gone` lists devices, by token or name, that will never
     /// accept a notification again.
     Taken {
-        /// Tokens or names of devices that accept no notifications any more.
+        /// Tokens or names of devices that no longer accept notifications.
         gone: Vec<Box<str>>,
     },
     /// The gateway asks to retry, and to send it nothing before this time has passed.
@@ -82,8 +82,8 @@ pub enum Notified {
         /// Milliseconds.
         rest_ms: u32,
     },
-    /// The carrier has answered that it cannot now: try again, and if it never can, the device gets
-    /// no more notifications.
+    /// The carrier cannot deliver now: retry. If it never can, the device gets no more
+    /// notifications.
     Failing,
     /// The gateway refused the order for good.
     Refused,

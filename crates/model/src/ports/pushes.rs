@@ -22,7 +22,7 @@ pub enum PushCommand {
     /// takes the order: `Done` (whether the push was known), once every shard has done it; of the
     /// whole: `Counts`.
     Cancel {
-        /// The id of this order. Made by whoever takes the order in.
+        /// Id of this change. Assigned by the component that accepts the order, such as the API.
         id: MessageId,
         /// The push.
         push: MessageId,
@@ -38,7 +38,7 @@ pub enum PushCommand {
     },
     /// Pause a push to many devices, or let it go on. Answers as those to `Cancel`.
     Pause {
-        /// The id of this order. Made by whoever takes the order in.
+        /// Id of this change. Assigned by the component that accepts the order, such as the API.
         id: MessageId,
         /// The push.
         push: MessageId,
@@ -128,7 +128,7 @@ pub enum PushCommand {
 /// A push as it is ordered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PushOrder {
-    /// The push's id. Made by whoever takes the order in.
+    /// The push's id. Assigned by the component that accepts the order, such as the API.
     pub id: MessageId,
     /// Product of the devices.
     pub product: ProductKey,
@@ -148,8 +148,8 @@ pub struct PushOrder {
     pub wait_ms: u32,
     /// Tell the end of this push at each device as an event.
     pub receipts: bool,
-    /// When it is sent, Unix milliseconds; at once when absent. It is answered with its counts
-    /// then, whatever its target, and its id tells this time.
+    /// Unix milliseconds at which the push is sent; at once when absent. A scheduled push is
+    /// answered with its counts, whatever its target, and its id contains this time.
     pub send_at_ms: Option<u64>,
     /// Devices a second that a tag or a product is visited at, at most; at full speed when absent.
     pub devices_per_s: Option<NonZeroU32>,
@@ -247,18 +247,18 @@ pub enum PushState {
     /// All its devices were visited.
     #[default]
     Finished,
-    /// Its time has not come.
+    /// The sending time has not come.
     Scheduled,
     /// No further device is visited until it is resumed.
     Paused,
-    /// Its devices are being visited.
+    /// The push's devices are being visited.
     Running,
     /// The push was cancelled.
     Cancelled,
 }
 
 impl PushState {
-    /// All of them.
+    /// All states.
     pub const ALL: [PushState; 5] = [
         PushState::Finished,
         PushState::Scheduled,
@@ -294,7 +294,7 @@ impl PushCounts {
     }
 }
 
-/// An order that is remembered, as the API tells it.
+/// State of an order that the server remembers, for the API.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderState {
     /// The push.
@@ -307,7 +307,7 @@ pub struct OrderState {
     pub counts: PushCounts,
 }
 
-/// State of a device, as the API tells it.
+/// State of a device, for the API.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceState {
     /// Product that the device belongs to.
@@ -334,7 +334,7 @@ pub struct DeviceState {
     pub inflight: u32,
     /// Pushes waiting, those in flight included.
     pub waiting: u32,
-    /// Its tags.
+    /// The device's tags.
     pub tags: Vec<Tag>,
     /// Whether it is blocked.
     pub blocked: bool,

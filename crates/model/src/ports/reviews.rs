@@ -1,20 +1,20 @@
-//! Reviews: somebody outside is asked about a message before it is stored.
+//! Reviews: an external service is asked about a message before it is stored.
 //!
-//! A service hands a [`Review`] over and goes on; the verdict comes later, or never. It is the
-//! service that keeps the time. The external reviewer may be slow, dead or talk nonsense: all of
-//! that is one verdict, [`ReviewVerdict::None`], and the operator's [`Unreviewed`] decides what
-//! becomes of the message then.
+//! A service hands a [`Review`] over and goes on; the verdict comes later, or never. The service
+//! keeps the time. The external reviewer may be slow, dead or answer garbage: all of that is one
+//! verdict, [`ReviewVerdict::None`], and the operator's [`Unreviewed`] decides the fate of the
+//! message then.
 
 use crate::account::AccountAddress;
 use crate::chat::{ClientMessageId, Content};
 use base::words;
 
-/// A message that somebody is asked about.
+/// A message to be reviewed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Review {
     /// Unix milliseconds.
     pub at_ms: u64,
-    /// Milliseconds after which nobody waits for the verdict any more.
+    /// Milliseconds after which the verdict is ignored.
     pub ms_max: u32,
     /// Sender of the message.
     pub from: AccountAddress,
@@ -47,11 +47,11 @@ pub enum ReviewVerdict {
 }
 
 words! {
-    /// Fate of a message that nobody reviewed in time.
+    /// Fate of a message that was not reviewed in time.
     pub enum Unreviewed {
         /// The server stores the message.
         Allow = "allow",
-        /// Its sender gets the error that it is not allowed now.
+        /// The sender gets an error: the message is not allowed now.
         Refuse = "refuse",
     }
 }

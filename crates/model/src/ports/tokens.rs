@@ -1,14 +1,14 @@
-//! Port of the API's tokens: a row a token, by its name.
+//! Port of the API's tokens: one row per token, by its name.
 //!
-//! The API defines the bytes of a row; whoever stores them does not read them. An answer comes only
-//! once the row is on stable storage. Calls may block.
+//! The API defines the bytes of a row; the store does not read them. A call returns only once the
+//! row is on stable storage. Calls may block.
 
 /// The way to the rows.
 pub trait TokenRows: Send + Sync {
-    /// All of them: name and row.
+    /// All tokens: name and row.
     fn all(&self) -> Vec<(String, Vec<u8>)>;
 
-    /// Puts one in place of what has this name.
+    /// Stores a token; it replaces the row of the same name.
     fn put(&self, name: &str, row: Vec<u8>) -> Result<(), NotKept>;
 
     /// Takes one away.

@@ -33,13 +33,13 @@ pub enum TopicCommand {
     Client(Box<str>),
     /// The subscriptions of a client. Answer: `Subscriptions`.
     Subscriptions(Box<str>),
-    /// Subscribe a client. Answer: `Done`: false when there is no such session.
+    /// Subscribe a client. Answer: `Done` (false: it has no session).
     Subscribe(Box<str>, SubscriptionOptions),
     /// Unsubscribe a client. Answer: `Done`.
     Unsubscribe(Box<str>, Box<str>),
-    /// End a client's connection. Answer: `Done`: whether there was one.
+    /// End a client's connection. Answer: `Done` (whether it had one).
     Kick(Box<str>),
-    /// End a client's connection and session. Answer: `Done`: whether there was one.
+    /// End a client's connection and session. Answer: `Done` (whether it had one).
     DropSession(Box<str>),
     /// A page of retained messages. Answer: `Retained`.
     Retained {
@@ -100,11 +100,11 @@ pub enum TopicAnswer {
     },
     /// The command is done; `false`: it changed nothing.
     Done(bool),
-    /// The message or wish was refused, in words.
+    /// The message or wish was refused, with the reason as text.
     Refused(&'static str),
 }
 
-/// State of a client, as the API tells it.
+/// State of a client, for the API.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientState {
     /// Its identifier.
@@ -115,7 +115,7 @@ pub struct ClientState {
     pub online: bool,
     /// `mqtt31`, `mqtt311`, `mqtt5`.
     pub protocol: &'static str,
-    /// Its address, while it is online and as far as it is known.
+    /// The client's address, while it is online and if it is known.
     pub peer: Option<SocketAddr>,
     /// Unix millisecond since when it is online or away.
     pub since_ms: u64,

@@ -1,8 +1,8 @@
-//! The contract of traces: what connections say and hear, decoded, live, for an operator.
+//! The contract of traces: decoded frames that connections send and receive, live, for an operator.
 //!
 //! The caller names a [`TraceScope`] and hands over a sink for events; the trace ends when the
-//! [`Trace`] is dropped. It does not know shards, codecs nor HTTP. Invariant: no value here has a
-//! secret in it: what proves somebody's identity is a [`TraceValue::Redacted`].
+//! [`Trace`] is dropped. It does not know shards, codecs or HTTP. Invariant: no value here contains
+//! a secret: credentials are a [`TraceValue::Redacted`].
 
 use crate::id::{DeviceRef, SessionRef};
 use crate::service::ServiceKind;
@@ -25,11 +25,11 @@ pub enum TraceScope {
 /// How much of a payload is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PayloadShown {
-    /// Its length alone.
+    /// Only the payload's length.
     Nothing,
-    /// Its first [`HEAD_BYTES`].
+    /// The first [`HEAD_BYTES`] of the payload.
     Head,
-    /// All of it, up to the limit `trace_payload_bytes_max`.
+    /// The whole payload, up to the limit `trace_payload_bytes_max`.
     Whole,
 }
 
@@ -92,7 +92,7 @@ fn is_user(wanted: &str, user: Option<&str>) -> bool {
     user.is_some_and(|user| user == wanted || is_name(user))
 }
 
-/// Whether somebody comes from this address.
+/// Whether a peer has this IP address.
 pub fn is_at(address: IpAddr, peer: SocketAddr) -> bool {
     address.to_canonical() == peer.ip().to_canonical()
 }
@@ -135,15 +135,15 @@ pub struct TraceEvent {
     pub user: Option<String>,
     /// The address, as far as it is known.
     pub peer: Option<SocketAddr>,
-    /// Bytes of it on the wire; 0 of what is not on it.
+    /// Bytes of the frame on the wire; 0 if it was not sent on the wire.
     pub bytes: usize,
     /// Decoded fields.
     pub fields: Vec<TraceField>,
-    /// Its payload.
+    /// The frame's payload.
     pub payload: Option<TracePayload>,
 }
 
-/// A field of what was seen.
+/// A field of a decoded frame: name and value.
 pub type TraceField = (&'static str, TraceValue);
 
 /// Value of a field.
@@ -219,7 +219,7 @@ pub enum TraceRefusal {
     Busy,
 }
 
-/// Port of traces: whoever follows connections.
+/// Port of traces: starts and follows them.
 pub trait Traces: Send + Sync {
     /// Begins a trace.
     fn follow(&self, order: TraceOrder, sink: TraceSink) -> Result<Box<dyn Trace>, TraceRefusal>;

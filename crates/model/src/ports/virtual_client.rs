@@ -33,7 +33,7 @@ pub enum DeliveryClaim {
     Sender(u32),
 }
 
-/// Observation of a simulated client. Times are taken by whoever drives it.
+/// Observation of a simulated client. The driver of the client takes the times.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Observation {
     /// The server accepted its identity.
@@ -98,7 +98,7 @@ pub enum Observation {
         /// Where to; empty: here.
         addrs: Vec<String>,
     },
-    /// The server answered a pull; so many remain.
+    /// The server answered a pull; this many pushes remain.
     Pulled {
         /// Stored messages not sent yet.
         remaining: u32,
@@ -107,7 +107,7 @@ pub enum Observation {
     Fetched {
         /// Number of messages.
         messages: u32,
-        /// How many more there are. It asks for them by itself.
+        /// Number of messages still to come. The client fetches them by itself.
         behind: u32,
     },
     /// A message arrived, of which only the front is handed on: nothing is allocated for it.
@@ -116,7 +116,7 @@ pub enum Observation {
         bytes: u32,
         /// The front of its body, zeros behind a shorter one.
         head: [u8; HEAD_BYTES],
-        /// Checksum (CRC-32) of what is behind the front.
+        /// Checksum (CRC-32) of the bytes behind the front.
         rest: u32,
         /// The server says it may have been sent before.
         again: bool,
@@ -148,7 +148,7 @@ pub enum Action {
     Ping,
     /// Send something upstream.
     Report(Box<[u8]>),
-    /// Fetch stored messages after the last one seen, so many.
+    /// Fetch this many stored messages after the last one seen.
     Pull(u16),
     /// Publish to a topic of the client's script. Counts among what is sent upstream.
     Publish {

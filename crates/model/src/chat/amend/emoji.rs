@@ -6,9 +6,9 @@
 //! flag     two of 1F1E6 to 1F1FF                         tags       E0020 to E007E, then E007F
 //! keycap   one of 0 to 9, # and *, FE0F?, 20E3
 //! ```
-//! Blocks decide which code points are symbols, and not Unicode's tables, which change each year:
-//! so an emoji of next year is one, and so is some symbol of these blocks that is none today.
-//! Whether a sequence is one that fonts know, nobody asks. Invariant: no letter, digit, blank or
+//! Blocks of code points decide which ones are symbols, and not Unicode's tables, which change each
+//! year: so next year's emoji are accepted, and so are some symbols of these blocks that are no
+//! emoji today. Whether fonts know a sequence is not checked. Invariant: no letter, digit, blank or
 //! punctuation mark of a script is an emoji.
 
 const ZWJ: char = '\u{200d}';

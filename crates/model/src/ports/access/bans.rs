@@ -58,7 +58,7 @@ impl BanSubject {
         }
     }
 
-    /// Reads one; in words, what is wrong with it.
+    /// Parses a subject; the error says what is wrong with it.
     pub fn parse(kind: &str, value: &str) -> Result<BanSubject, &'static str> {
         let is_name = (1..=BAN_NAME_BYTES_MAX).contains(&value.len());
         let name = || is_name.then(|| value.into()).ok_or("a name has 1 to 1024 bytes");
@@ -138,7 +138,7 @@ pub struct Ban {
     pub cause: BanCause,
     /// Why, in the operator's words; may be empty.
     pub note: Box<str>,
-    /// Name of whoever banned it.
+    /// Name of the ban's author.
     pub by: Box<str>,
     /// Unix second at which it was made.
     pub made_s: u32,

@@ -1,8 +1,8 @@
-//! Port of access: what the broker asks before it lets anybody connect, publish or subscribe.
+//! Port of access: the broker's questions before a client may connect, publish or subscribe.
 //!
-//! An answer is at hand (a cached password, a certificate, nobody allowed) or takes a while (a slow
-//! hash, a question to another server): then the broker hands the question out and gets the answer
-//! later, on the same shard. Rules are looked at where a subscription is made, not for each
+//! An answer is immediate (a cached password, a certificate, a denial for all) or takes a while (a
+//! slow hash, a question to another server): then the broker hands the question out and gets the
+//! answer later, on the same shard. Rules are checked when a subscription is made, not for each
 //! message, unless the filter reaches beyond what may be read.
 
 pub mod bans;
@@ -15,10 +15,10 @@ use crate::session::Denial;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The method of whoever is nobody, and shows nothing (RFC 4505).
+/// The SASL method of an anonymous client (RFC 4505).
 pub const ANONYMOUS: &str = "ANONYMOUS";
 
-/// The method of whoever shows its certificate, and nothing else (RFC 4422 A).
+/// The SASL method of a client that authenticates by its certificate alone (RFC 4422 A).
 pub const EXTERNAL: &str = "EXTERNAL";
 
 /// The way to users and rules. One serves all shards; calls do not block.
@@ -57,8 +57,8 @@ pub trait Access: Send + Sync {
         false
     }
 
-    /// Whether somebody is banned by client, user or address: then this is counted as done to it.
-    /// The client of a protocol whose clients are not banned by name is "".
+    /// Whether a client, user or address is banned; if so, the ban counts this act. The client is
+    /// "" for a protocol whose clients are not banned by name.
     fn is_banned(&self, now_s: u32, who: &Who<'_>, address: Option<IpAddr>, act: BanAct) -> bool {
         let _ = (now_s, who, address, act);
         false
@@ -135,9 +135,9 @@ pub struct Grant {
     pub user: Option<Arc<str>>,
     /// Topics that it may publish to and read; `None`: all.
     pub rules: Option<Arc<dyn Rules>>,
-    /// Unix second at which this is over; 0: it is not.
+    /// Unix second at which the grant ends; 0: never.
     pub until_s: u32,
-    /// Its account, where the book has one.
+    /// The client's account, if the book has one.
     pub account: Option<GrantedAccount>,
     /// Whether the client has shown its password, or a token that stands for it: then it may be
     /// given a token for its next login. A client with any other proof shows that each time.
@@ -157,8 +157,8 @@ pub enum NameOwner {
     Account(u64),
     /// A user of the operator's files.
     File,
-    /// Neither knows it: whoever has a proof of another kind (a token, a certificate, a service),
-    /// or anybody.
+    /// Neither the book nor the files know the name: its client has a proof of another kind (a
+    /// token, a certificate, a service), or none.
     Unknown,
 }
 
@@ -200,7 +200,7 @@ pub enum Reach {
     Nothing,
 }
 
-/// Compiled rules, shared by all whom they are about.
+/// Compiled rules, shared by all clients that they apply to.
 pub trait Rules: Send + Sync + std::fmt::Debug {
     /// Whether this may be done with a topic name.
     fn may(&self, who: &Who<'_>, act: Act, topic: &str) -> bool;
@@ -215,8 +215,8 @@ pub trait Rules: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// Access that admits everybody and allows everything: for tests, and for a server whose operator
-/// chose so.
+/// Access control that admits every client and allows everything: for tests, and for a server whose
+/// operator chose so.
 #[derive(Clone, Copy, Debug)]
 pub struct AllowAll;
 

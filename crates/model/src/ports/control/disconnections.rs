@@ -64,7 +64,7 @@ pub struct Disconnection {
     /// More about the reason: why a login was refused, how TLS failed, or the path of the file that
     /// a browser was given. May be empty.
     pub detail: &'static str,
-    /// Milliseconds since the login; absent: there was none.
+    /// Milliseconds since the login; absent if there was no login.
     pub lasted_ms: Option<u64>,
     /// Bytes of TCP payload from and to the peer; absent: the kernel does not tell.
     pub traffic: Option<ByteCounts>,

@@ -81,7 +81,7 @@ pub enum Answer {
     Top(TopPage),
     /// Answer to `Status`.
     Status(Box<Status>),
-    /// A mailbox was full, or nobody is there to do it: nothing was done, try again.
+    /// A mailbox is full, or no service handles the command: nothing was done, retry.
     Busy,
 }
 

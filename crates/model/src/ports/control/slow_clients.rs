@@ -1,8 +1,8 @@
-//! Clients that do not take what they are sent as fast as it comes.
+//! Clients that do not read as fast as messages are sent to them.
 //!
-//! `net` looks at what waits for a connection, in its own queue and in the kernel's socket
-//! ([`SlowReader`]); services say which messages they dropped ([`Loss`]). Together they are one row
-//! a client ([`SlowClient`]).
+//! `net` watches the bytes queued for a connection, in its own queue and in the kernel's socket
+//! ([`SlowReader`]); services report which messages they dropped ([`Loss`]). Together they are one
+//! row per client ([`SlowClient`]).
 
 use crate::id::ConnRef;
 use crate::link::Protocol;

@@ -12,7 +12,7 @@ use std::fmt;
 /// file; empty where there are none.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct AccountColumns {
-    /// Its number; never given twice, for it is the table's own count. 0: not given yet.
+    /// The account's number; it is the table's own sequence and never reused. 0: not assigned yet.
     pub uid: u64,
     /// Its name.
     pub name: String,
@@ -64,8 +64,8 @@ impl AccountChange {
 /// A word of the table of changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AccountNews {
-    /// Its number there. Numbers rise, with gaps, and a lower one may come into sight later: when
-    /// its writer has finished.
+    /// The change's number. Numbers rise, with gaps, and a lower one may become visible later, when
+    /// its writer commits.
     pub seq: u64,
     /// Name of the changed account.
     pub name: String,
@@ -124,19 +124,19 @@ pub trait AccountTables: Send + Sync {
     /// accounts' numbers, in the order of the changes; 0 for one that went.
     fn commit(&self, changes: &[AccountChange]) -> Result<Vec<u64>, DatabaseFault>;
 
-    /// The highest number of a change; 0: there was none.
+    /// The highest number of a change; 0 if there are none.
     fn last_news(&self) -> Result<u64, DatabaseFault>;
 
-    /// A number of a change below which none comes into sight any more, if no writer takes longer
-    /// than so many seconds; 0: there is none yet.
+    /// A number below which no further change becomes visible, if no writer takes longer than
+    /// `writer_s_max` seconds; 0 if there is none yet.
     fn settled_news(&self, writer_s_max: u32) -> Result<u64, DatabaseFault>;
 
     /// Changes behind a number, in the order of their numbers.
     fn news(&self, behind: u64, count: usize) -> Result<Vec<AccountNews>, DatabaseFault>;
 
-    /// Ends the call under way; no more calls are made.
+    /// Aborts the call in progress; no more calls are made.
     fn close(&self) {}
 
-    /// Forgets changes older than so many hours, some of them at most. True: there may be more.
+    /// Deletes some of the changes older than `hours`. True if more may be left.
     fn forget_news(&self, hours: u32) -> Result<bool, DatabaseFault>;
 }

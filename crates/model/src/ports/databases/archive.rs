@@ -38,7 +38,7 @@ pub struct ArchivedMessage {
     pub extra: Box<[u8]>,
     /// The number of the message that it edits, reacts to or quotes.
     pub about: Option<u64>,
-    /// Accounts that it mentions: addresses with blanks between, `*` for everybody.
+    /// Accounts that the message mentions: addresses separated by blanks, `*` for all.
     pub mentions: Box<str>,
     /// Number of the message that this one recalls: that message has no content from then on.
     pub recalls: Option<u64>,
@@ -94,6 +94,6 @@ pub trait MessageArchive: Send + Sync {
     /// as they are.
     fn put(&self, messages: &[ArchivedMessage]) -> Result<(), DatabaseFault>;
 
-    /// Ends the call under way; no more calls are made.
+    /// Aborts the call in progress; no more calls are made.
     fn close(&self) {}
 }

@@ -12,9 +12,9 @@ use std::ops::Range;
 
 /// A copy of presence.
 pub trait Directory: Send {
-    /// Renews this node's lease for so many milliseconds, and says which life of the directory's
-    /// data it is in. Another number than before, or a refusal on the way, means that anything
-    /// written before may be gone.
+    /// Renews this node's lease for `ms` milliseconds, and returns a number that identifies the
+    /// current life of the directory's data. A different number than before, or a refusal on the
+    /// way, means that everything written before may be lost.
     fn lease(&mut self, lease: &Lease, ms: u64) -> Result<History, DirectoryError>;
 
     /// Ends this node's lease: all its records count as offline from now on. A lease of another

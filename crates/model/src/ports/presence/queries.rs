@@ -140,8 +140,8 @@ pub trait PresenceQueries: Send + Sync {
     /// Where other nodes say that they can be reached, in order; `None` for one that does not.
     fn addresses(&self, nodes: &[NodeName]) -> Result<Vec<Option<Box<str>>>, DirectoryError>;
 
-    /// The last transitions of one principal that the history on the disk has, at most so many,
-    /// oldest first; `None` if this server keeps no history, or cannot read it.
+    /// The last transitions of a principal in the history on the disk, at most `count`, oldest
+    /// first; `None` if this server keeps no history, or cannot read it.
     fn history(&self, who: &Principal, count: usize) -> Option<Vec<PastTransition>>;
 
     /// Compares memory and directory.
@@ -166,7 +166,7 @@ pub struct ReplicationStatus {
     pub lag_ms: u64,
     /// Buckets that are still to be compared after a loss; zero: none.
     pub resync_left: u64,
-    /// The last fault, in words, and when, Unix milliseconds.
+    /// The last fault as text, and its time, Unix milliseconds.
     pub fault: Option<(String, u64)>,
     /// Counters by name, with their explanations: for metrics and status alike.
     pub counters: Vec<(&'static str, &'static str, u64)>,
@@ -179,7 +179,7 @@ pub enum Circuit {
     Closed,
     /// The directory fails: calls wait.
     Open,
-    /// One call tries it.
+    /// One call is let through to test the directory.
     HalfOpen,
 }
 

@@ -18,7 +18,7 @@ use crate::ports::log::RowHome;
 use base::hash::HashKey;
 use base::words;
 
-/// The domain of every account, until there are several.
+/// The domain of every account, as long as only one domain is supported.
 pub const DOMAIN: &str = "localhost";
 
 /// Ends the domain in a row's key: no byte of a domain or of a name.
@@ -59,28 +59,28 @@ pub trait Users: Send + Sync {
     /// is that of their homes: it stays the same, and a name says where in it one stands.
     fn list(&self, after: Option<&str>, count: usize) -> Result<Vec<UserState>, UserFault>;
 
-    /// How many there are. It does not block.
+    /// Number of users. Does not block.
     fn count(&self) -> u64;
 
     /// Returns a user.
     fn user(&self, name: &str) -> Result<Option<UserState>, UserFault>;
 
-    /// Its keys for SCRAM, as lines of a password file have them; `None`: there is no such user.
+    /// The user's keys for SCRAM, as in lines of a password file; `None` if the user is unknown.
     fn keys(&self, name: &str) -> Result<Option<Vec<String>>, UserFault>;
 
     /// Makes or changes a user; as it is now.
     fn put(&self, order: UserOrder, authority: Authority) -> Result<UserState, UserFault>;
 
-    /// Removes a user, and ends its sessions. False: there was none.
+    /// Removes a user, and ends its sessions. False if the user is unknown.
     fn remove(&self, name: &str, authority: Authority) -> Result<bool, UserFault>;
 
-    /// Ends all sessions of a user, of every protocol, that were begun before: its epoch rises.
-    /// `None`: there is no such user.
+    /// Ends all current sessions of a user, of every protocol, by raising its epoch. `None` if the
+    /// user is unknown.
     fn kick(&self, name: &str, authority: Authority) -> Result<Option<UserState>, UserFault>;
 
-    /// Makes or changes users as lines say, one after the other, up to the first that is wrong. It
-    /// may stop before the end: whoever has more lines goes on behind those that are done. A fault
-    /// is of the first line; those before one are done.
+    /// Creates or changes users from lines, one after the other, up to the first wrong line. It may
+    /// stop before the end: a caller with more lines continues behind those that are done. A fault
+    /// is about the first line only; the lines before a later fault are done.
     fn import(
         &self,
         lines: &[String],
@@ -122,7 +122,8 @@ pub struct Imported {
 /// A user as it is ordered.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserOrder {
-    /// Its name, 1 to [`UserOrder::NAME_BYTES_MAX`] bytes; `*` holds the rules of everybody.
+    /// The user's name, 1 to [`UserOrder::NAME_BYTES_MAX`] bytes; `*` holds the rules for all
+    /// users.
     pub name: String,
     /// A new password; absent: the old one stays. At most [`UserOrder::PASSWORD_BYTES_MAX`] bytes.
     pub password: Option<String>,
@@ -153,7 +154,7 @@ impl UserOrder {
 pub struct UserState {
     /// Its name.
     pub name: String,
-    /// Its number, never given twice; 0 for `*`, which is no account. Below 2^53.
+    /// The user's number, never reused; 0 for `*`, which is no account. Below 2^53.
     pub uid: u64,
     /// Rises whenever its sessions end by order: with a new password, when it is disabled, by a
     /// kick.
@@ -168,7 +169,7 @@ pub struct UserState {
     pub rules: Vec<UserRule>,
 }
 
-/// One line of what a user may do.
+/// One access rule of a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserRule {
     /// Allowed, or forbidden.
@@ -184,7 +185,7 @@ pub struct UserRule {
 /// Reason why the users' book was not changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UserFault {
-    /// The order breaks a rule, in words.
+    /// The order violates a rule, with the reason as text.
     Wrong(String),
     /// This user administers the server, or would afterwards, and the order is not given with that
     /// authority.
@@ -195,8 +196,8 @@ pub enum UserFault {
     Busy,
     /// The log did not take it, or did not answer.
     StoreFailed,
-    /// The database of accounts is away or refuses, in words. A change under way may have been
-    /// carried out.
+    /// The database of accounts is unavailable or refuses, with the reason as text. A change in
+    /// progress may have been carried out.
     DatabaseFailed(String),
 }
 

@@ -1,12 +1,12 @@
-//! Requests of chat clients to the book: a new password or an account of their own, and the
-//! commands of administrators.
+//! Requests of chat clients to the book of users: a new password, registration, and the commands of
+//! administrators.
 //!
 //! ```text
 //! machine ─► BookRequest ─► chat: who asks? ─► BookOrder ─► the book, on a thread that may wait
 //! machine ◄─ ChatDelivery::Book ◄─ chat ◄──────── BookAnswer ◄─────────┘
 //! ```
-//! Invariant: whoever carries an order out looks again at whose it is, for its account may have
-//! become another one's, or have been ended, on the way.
+//! Invariant: the identity behind an order is checked again when the order is executed, because the
+//! account may have been replaced or ended on the way.
 
 use super::UserOrder;
 use crate::account::AccountAddress;
@@ -46,7 +46,7 @@ words! {
 pub struct NewPassword(Box<str>);
 
 impl NewPassword {
-    /// One of 1 to [`UserOrder::PASSWORD_BYTES_MAX`] bytes; `None`: it is none.
+    /// A password of 1 to [`UserOrder::PASSWORD_BYTES_MAX`] bytes; `None` if the text is not one.
     pub fn new(text: &str) -> Option<NewPassword> {
         let is_one = (1..=UserOrder::PASSWORD_BYTES_MAX).contains(&text.len());
         is_one.then(|| NewPassword(text.into()))
@@ -78,7 +78,7 @@ pub struct BookRequest {
 /// Request of a device to the book.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BookWish {
-    /// Another password for its own account. Other sessions of that end.
+    /// A new password for the session's own account. Other sessions of the account end.
     Password(NewPassword),
     /// Deletes the account of the session, and ends its sessions.
     Leave,
@@ -93,9 +93,9 @@ pub enum OperatorWish {
     May,
     /// Change of accounts.
     Change(UserChange),
-    /// How many accounts there are.
+    /// Number of accounts.
     Registered,
-    /// How many accounts have devices here, and at most so many of them.
+    /// Number of accounts with devices on this server, and at most this many of them.
     Online(u16),
     /// Known facts about an account.
     Statistics(AccountAddress),
@@ -103,7 +103,7 @@ pub enum OperatorWish {
     Announce(Arc<Announcement>),
 }
 
-/// Announcement of an administrator to everybody who is online; stored nowhere.
+/// Announcement of an administrator to all online users; not stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Announcement {
     /// Subject of the announcement, at most [`ANNOUNCED_SUBJECT_BYTES_MAX`]; perhaps empty.
@@ -155,7 +155,7 @@ pub enum UserVerb {
 }
 
 impl UserVerb {
-    /// Its word in the audit log.
+    /// The order's name in the audit log.
     pub const fn name(self) -> &'static str {
         match self {
             UserVerb::Add => "add",
@@ -182,7 +182,7 @@ pub struct Registering {
 /// An order to the book. Accounts are named as users are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BookOrder {
-    /// Another password for an account, as its session was granted it. Done: `Granted`.
+    /// A new password for the account of a session with this grant. Done: `Granted`.
     Password {
         /// User whose password it is.
         user: Box<str>,
@@ -198,7 +198,7 @@ pub enum BookOrder {
         /// Account, as the session was granted it.
         account: GrantedAccount,
     },
-    /// An account for somebody who has none. Done: `Done`.
+    /// Registers an account. Done: `Done`.
     Register {
         /// Its name.
         user: Box<str>,
@@ -243,7 +243,7 @@ pub enum BookDone {
     Statistics {
         /// How many contacts it has.
         contacts: u64,
-        /// Its devices that are here.
+        /// The account's devices on this server.
         devices: Vec<Box<str>>,
     },
 }
@@ -251,7 +251,7 @@ pub enum BookDone {
 /// Reason why an order was not carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BookFault {
-    /// This is not done here, for whoever asks.
+    /// This command is not enabled here, for any user.
     Off,
     /// Only administrators may do this.
     Forbidden,
@@ -259,7 +259,7 @@ pub enum BookFault {
     Conflict,
     /// The account does not exist.
     Unknown(Box<str>),
-    /// The order breaks a rule: which, in words for people.
+    /// The order violates a rule, with the reason as text.
     Wrong(Box<str>),
     /// Too many of late.
     Rate,
