@@ -102,7 +102,7 @@ pub enum ChatWord {
     ShowSaid(Box<ShowSaid>),
     /// A message for devices of XMPP that is not stored.
     BoundTold(Box<BoundTold>),
-    /// A visitor of a group asks for voice.
+    /// A member of a group that may not speak asks for voice.
     VoiceAsked(Box<VoiceAsked>),
     /// Is a session there in a temporary group? Answered by `AttendanceTold`.
     AttendanceAsked(Box<AttendanceAsked>),

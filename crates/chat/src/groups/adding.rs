@@ -1,11 +1,11 @@
-//! Who adds whom: before somebody is made a member of a group, or invited, its home is asked.
+//! Permission to add: before an account is made a member of a group, or invited, its home is asked.
 //!
 //! ```text
 //! Create, Add, Invite ─► each who is named is found ─► its home: blocked? by whom is it added?
 //!   added, invited, or refused ◄───────────────────────────────┘
 //! ```
-//! It knows no group. Invariant: nobody is made a member, or invited, by whom it blocks; by whom it
-//! is added without being asked, it says itself.
+//! This file knows no group. Invariant: an account is not made a member, or invited, by one that it
+//! blocks; each account decides itself who may add it without asking.
 
 use crate::service::flow::Flow;
 use crate::word::{PeerReply, ReplyTo};
@@ -15,12 +15,12 @@ use model::chat::{Adding, ChatFault, Half};
 use model::counters::ChatCounter;
 use model::timeline::TimelineId;
 
-/// Whether accounts of one shard are added by another one.
+/// The question which accounts of one shard may be added by another account.
 #[derive(Debug)]
 pub struct AddingAsked {
-    /// They, and their inboxes.
+    /// The accounts to be added, and their inboxes.
     pub(crate) accounts: Vec<(AccountAddress, TimelineId)>,
-    /// Who wants to add them.
+    /// The account that wants to add them.
     pub(crate) by: AccountAddress,
 }
 
@@ -33,7 +33,7 @@ impl AddingAsked {
     }
 }
 
-/// Some shard asks which of these accounts are not added.
+/// Replies to a shard with those of these accounts that may not be added.
 pub(crate) async fn adding(mut flow: Flow, to: ReplyTo, asked: Box<AddingAsked>) {
     let result = not_added(&mut flow, *asked).await;
     let (chat, _, fx) = flow.state();
@@ -54,7 +54,7 @@ async fn not_added(flow: &mut Flow, asked: AddingAsked) -> Result<Vec<AccountAdd
 }
 
 impl Chat {
-    /// Whether an account of this shard, whose contacts are in memory, is added by another one.
+    /// Whether an account of this shard, whose contacts are in memory, lets another one add it.
     fn is_added(
         &self,
         inbox: TimelineId,

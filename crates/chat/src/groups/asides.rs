@@ -1,5 +1,5 @@
-//! Asides: what a group tells some of its members alone, and keeps nowhere. Whoever had invited
-//! somebody is told that it declined (XEP-0045 7.8.2); owner and admins, that somebody who may not
+//! Asides: notices of a group for some of its members alone, which are not stored. The inviter is
+//! notified when an account declines (XEP-0045 7.8.2); owner and admins, when a member that may not
 //! speak asks for voice (7.13).
 //!
 //! ```text
@@ -7,11 +7,11 @@
 //! Voice ─► home of the group: a member that may not speak, in pace ─┤
 //!        devices of XMPP that are here, members of other servers ◄──┘
 //! ```
-//! Who had invited is no fact of the group: the one who declines says so. Its leave is the change
-//! that lets it say so, once, and only who was added may. Devices of other protocols have no word
-//! for asides. Invariant: nobody hears that somebody declined who is still a member; of one member
-//! no more than one wish for voice is told in [`VOICE_PAUSE`], and of all of a group no more than
-//! [`VOICES_MAX`].
+//! The inviter is no fact of the group: the account that declines names it. Its leave is the change
+//! that lets it do so, once, and only an account that was added may. Devices of other protocols
+//! have no message for asides. Invariant: a member's decline is never notified while it is still a
+//! member; of one member at most one request for voice is notified in [`VOICE_PAUSE`], and of all
+//! members of a group at most [`VOICES_MAX`].
 
 use crate::groups::{self, GroupTask};
 use crate::sessions::{Asker, Session};
@@ -29,32 +29,32 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a member waits until it may ask for voice again.
+/// The time after which a member may ask for voice again.
 const VOICE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Members of a group of whom its moderators are told within that time that they ask for voice.
+/// Maximum of members of a group whose requests for voice are notified within that time.
 const VOICES_MAX: usize = 64;
 
-/// Somebody who is told: its inbox, its address.
+/// A receiver of an aside: its inbox, its address.
 pub(crate) type Hearer = (TimelineId, AccountAddress);
 
-/// Whoever had invited somebody that declines, and what it is told.
+/// The inviter of an account that declines, and the notice for it.
 pub(crate) type Declining = (Hearer, GroupAside);
 
-/// Who has asked a group for voice lately.
+/// The members that have asked a group for voice lately.
 #[derive(Default)]
 pub(crate) struct VoicePace(BTreeMap<TimelineId, Instant>);
 
-/// A wish for voice, on its way to the home of the group.
+/// A request for voice, on its way to the home of the group.
 #[derive(Debug)]
 pub struct VoiceAsked {
-    /// The inbox of whoever asks.
+    /// The inbox of the asker.
     pub(crate) by: TimelineId,
     pub(crate) group: AccountAddress,
 }
 
 impl VoicePace {
-    /// Whether a member may ask now; it does, then.
+    /// Whether a member may ask now; if so, the request counts.
     fn takes(&mut self, now: Now, by: TimelineId) -> bool {
         self.0.retain(|_, at| now.mono < *at + VOICE_PAUSE);
         let may = self.0.len() < VOICES_MAX && !self.0.contains_key(&by);
@@ -103,7 +103,7 @@ impl Chat {
         self.voice_asked(now, VoiceAsked { by, group }, fx);
     }
 
-    /// To the home of the group, which may be here.
+    /// Sends a request for voice to the home of the group, which may be here.
     pub(crate) fn voice_asked(&mut self, now: Now, asked: VoiceAsked, fx: &mut Effects) {
         let conversation = groups::conversation_of(self.settings.home, &asked.group);
         let owner = self.settings.shard_at(conversation);
@@ -114,7 +114,7 @@ impl Chat {
         }
     }
 
-    /// Somebody asks for voice in a group that is at home here.
+    /// Takes a request for voice in a group that is at home here.
     pub(super) fn voice_in_group(
         &mut self,
         now: Now,
@@ -130,7 +130,7 @@ impl Chat {
         self.tell_aside(moderators, GroupAside { group: address, who, what: AsideWhat::Voice }, fx);
     }
 
-    /// These are told, at their shards or at other servers.
+    /// Sends an aside to its receivers, at their shards or on other servers.
     pub(super) fn tell_aside(&mut self, to: Vec<Hearer>, aside: GroupAside, fx: &mut Effects) {
         let aside = Arc::new(aside);
         let (foreign, here): (Vec<Hearer>, Vec<Hearer>) =

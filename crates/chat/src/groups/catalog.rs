@@ -1,11 +1,11 @@
-//! All groups: a row each at their homes, and a list of them for operators.
+//! The catalog of groups: a row for each at its home, and a list of them for operators.
 //!
 //! ```text
 //! Groups ─► rows behind a key ─► each one's state, and its last message ─► a page
 //! ```
-//! The row stands before the group does, and goes when it is dissolved; one that was made by a
-//! build before rows has its row when somebody speaks to it. Invariant: a group that is there, and
-//! was spoken to since, is in the list; what is no group is not.
+//! The row is written before the group is made, and deleted when it is dissolved; a group made by a
+//! build without rows gets its row when it is next used. Invariant: a group that exists, and was
+//! used since, is in the list; an address without a group is not.
 
 use super::state::GroupState;
 use crate::envelope::time_of;
@@ -19,7 +19,7 @@ use model::ports::chat::{ChatAnswer, GroupSummary, GroupsPage};
 use model::ports::log::{Call, Done, Read, RowHome, Table, Write};
 use model::timeline::TimelineId;
 
-/// Lists that may be under way, a shard. One more is answered as busy.
+/// Maximum of lists under way, per shard. A further one is answered as busy.
 const LISTS_MAX: usize = 16;
 
 /// The key of the row of the group with this conversation.
@@ -27,7 +27,7 @@ fn key_of(conversation: TimelineId) -> Box<[u8]> {
     RowHome::key_of(conversation, &[])
 }
 
-/// An operator wants to see groups of this shard: so many, behind the row with a key.
+/// Lists groups of this shard for an operator: so many, behind the row with a key.
 async fn list(mut flow: Flow, ask: u64, after: Box<[u8]>, count: u16) {
     flow.state().0.catalogues += 1;
     let page = page_of(&mut flow, after, count).await;
@@ -58,7 +58,7 @@ async fn page_of(flow: &mut Flow, after: Box<[u8]>, count: u16) -> Result<Groups
     Ok(GroupsPage { groups, next, shards })
 }
 
-/// What a group is, and its last message; none: nothing is known of it.
+/// The summary of a group, with its last message; none: the group does not exist.
 async fn summary_of(
     flow: &mut Flow,
     group: AccountAddress,
@@ -76,7 +76,7 @@ async fn summary_of(
     Ok(Some(GroupSummary { last_seq, last_ms, ..summary }))
 }
 
-/// Looks for the row of a group, which has one from then on.
+/// Reads the row of a group, and writes it if it is missing.
 async fn list_if_missing(mut flow: Flow, group: AccountAddress) {
     let home = flow.state().0.settings.home;
     let (table, key) = (Table::ChatGroups, key_of(conversation_of(home, &group)));
@@ -87,26 +87,26 @@ async fn list_if_missing(mut flow: Flow, group: AccountAddress) {
 }
 
 impl Chat {
-    /// A group is about to be made: it is in the list from then on.
+    /// Adds a group that is about to be made to the list.
     pub(super) fn is_listed(&mut self, group: &AccountAddress, fx: &mut Effects) {
         let key = key_of(conversation_of(self.settings.home, group));
         let (table, value) = (Table::ChatGroups, group.as_str().as_bytes().into());
         self.log.write(Write::Put { table, key, value }, fx);
     }
 
-    /// A group was read into memory: one of before rows is in the list from now on.
+    /// Adds a group that was read into memory to the list, if it has no row yet.
     pub(super) fn is_looked_up(&mut self, group: AccountAddress) {
-        // With too many flows it is when it is read again.
+        // With too many flows this is done when the group is read again.
         self.begin(|flow| list_if_missing(flow, group));
     }
 
-    /// It is gone.
+    /// Removes a group from the list.
     pub(super) fn is_listed_no_more(&mut self, conversation: TimelineId, fx: &mut Effects) {
         let (table, key) = (Table::ChatGroups, key_of(conversation));
         self.log.write(Write::Delete { table, key }, fx);
     }
 
-    /// An operator wants to see groups of this shard.
+    /// Takes an operator's request for groups of this shard.
     pub(crate) fn list_groups(
         &mut self,
         ask: u64,
@@ -121,7 +121,7 @@ impl Chat {
 }
 
 impl GroupState {
-    /// What is told of it in a list; `None`: it was never made, or is dissolved.
+    /// The summary of a group in a list; `None`: it was never made, or is dissolved.
     pub(super) fn summary(&self, group: AccountAddress) -> Option<GroupSummary> {
         let owner = self.with_role(Role::Owner)?;
         Some(GroupSummary {

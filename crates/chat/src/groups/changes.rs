@@ -4,9 +4,9 @@
 //! order ─► room? ─► the group's turn ─► may it? ─► a row, of some ─► one append: conversation,
 //!   answered ◄── distributed ◄── applied ◄── stored ◄── outbox, and the group's timeline ◄──┘
 //! ```
-//! While a change is with the log nobody else is let into the group. The row that says what the
-//! group will be (public, temporary) is stored before the change, and put right when the change is
-//! over. Invariant: a change is judged by all changes before it, and by nothing else.
+//! While the log stores a change, no other task is admitted to the group. The row with a state that
+//! the group will have (public, temporary) is stored before the change, and corrected when the
+//! change is over. Invariant: a change is judged by all changes before it, and by nothing else.
 
 use crate::accounts::fault_of;
 use crate::envelope::{self, Sender};
@@ -26,48 +26,48 @@ use model::ports::log::{AppendWith, Call, Write};
 use model::timeline::Message;
 use std::sync::Arc;
 
-/// A change that is wanted of a group.
+/// A change of a group, as an account wants it.
 #[derive(Debug)]
 pub struct ChangeOrder {
     pub(crate) route: Route,
-    /// Names the message that tells of it among all of its conversation.
+    /// The once key of the message that announces the change, in its conversation.
     pub(crate) once: u64,
-    /// An operator wants it: what stands in the way of an account does not.
+    /// The order is an operator's: rules that may stop an account do not apply.
     pub(crate) is_operator: bool,
     pub(crate) address: AccountAddress,
     pub(crate) device: Box<str>,
     pub(crate) client_id: ClientMessageId,
     pub(crate) group: AccountAddress,
     pub(crate) wish: Wish,
-    /// What it makes where a group was that is dissolved.
+    /// Whether the order may make the group where a dissolved one had its name.
     pub(crate) anew: Anew,
-    /// It moves in, with a number from before it came here.
+    /// The change is imported, with a number from before its import.
     pub(crate) moved: Option<Moved>,
 }
 
-/// What an order to make a group is where there was one that is dissolved.
+/// Whether an order to make a group may use the name of a dissolved one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Anew {
-    /// The address follows from it: it is the order that made the group, given again.
+    /// The address follows from the order, so this is a retry of the order that made the group.
     Again,
-    /// Somebody chose the name, which is free again.
+    /// The account chose the name, which is free again.
     May,
-    /// The name is taken for good: of a channel, all of which whoever subscribes reads, and for
-    /// what moves in, which is brought as often as anybody likes.
+    /// The name is taken for good: that of a channel, whose subscribers read all of it, and that of
+    /// an imported group, because an import may be repeated.
     MayNot,
 }
 
-/// The number of a change that moves in.
+/// The number of an imported change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Moved {
-    /// This one, or the next behind the last in the group.
+    /// This number, or the next behind the last in the group.
     At(u64),
-    /// The next behind the last.
+    /// The next number behind the last.
     Behind,
 }
 
 impl Moved {
-    /// Its number behind the last one; none: where nothing stands there is nothing behind it.
+    /// The number behind the last one; none: an empty conversation has no last number.
     fn behind(self, last: u64) -> Option<u64> {
         match self {
             Moved::At(id) => Some(id.max(last + 1)),
@@ -76,7 +76,7 @@ impl Moved {
     }
 }
 
-/// A group of this shard is to be changed, for an asker on some shard.
+/// Changes a group of this shard, for an asker on some shard.
 pub(crate) async fn change(mut flow: Flow, to: ReplyTo, order: Box<ChangeOrder>) {
     let result = change_group(&mut flow, &order).await;
     let (chat, _, fx) = flow.state();
@@ -88,14 +88,14 @@ async fn change_group(flow: &mut Flow, order: &ChangeOrder) -> Result<StoredMess
     let (chat, now, fx) = flow.state();
     chat.takes_room(now, (route, &[]), *is_operator || moved.is_some(), fx)?;
     flow.group(route.conversation, order.weight()).await?;
-    // What moves in reaches nobody by the way that a group has now.
+    // An imported change is not delivered by the group's present fan-out.
     if moved.is_none() {
         fan_out::turn_if_due(flow, route.conversation, || Some(group.clone())).await;
     }
     change_entered(flow, order).await
 }
 
-/// Changes a group that the flow has entered, if it may be.
+/// Changes a group that the flow has entered, if the change is allowed.
 pub(super) async fn change_entered(
     flow: &mut Flow,
     order: &ChangeOrder,
@@ -142,7 +142,7 @@ async fn store_change(
         let audience = chat.apply_change(order, (done.id, change), fx);
         let message = envelope::decode(message.id, seq, &message.body);
         match place.zip(message) {
-            // Elsewhere it was told when it happened.
+            // An imported change was announced on its own server when it happened.
             Some(((_, place), message)) if moved_to.is_some() => {
                 let place = (chat.outbox.timeline(), place);
                 let (to, cargo) = (&audience.receivers, Cargo::Message(Arc::new(message)));
@@ -164,7 +164,7 @@ impl ChangeOrder {
 }
 
 impl Chat {
-    /// What becomes of a change of a group that a flow has entered.
+    /// The verdict on a change of a group that a flow has entered.
     fn judge_change(&self, order: &ChangeOrder) -> Result<Verdict, ChatFault> {
         let has_room = match order.wish.verb {
             GroupVerb::Reveal => self.may_reveal(),
@@ -173,7 +173,7 @@ impl Chat {
         };
         let group = self.groups.known.get(&order.route.conversation);
         let state = &group.ok_or(ChatFault::StoreFailed)?.state;
-        // What moves in again is so already.
+        // A repeated import finds its change done.
         if order.moved.is_some() && state.is_described(&order.wish) {
             return Err(ChatFault::Unchanged);
         }
@@ -185,8 +185,8 @@ impl Chat {
         has_room.map(|()| verdict)
     }
 
-    /// A group is about to be changed: the row that is to be stored before, if there is one. Until
-    /// the change is over nobody else is let in.
+    /// Begins a change of a group: returns the row to be stored before it, if any. Until the change
+    /// is over no other task is admitted.
     fn begin_change(
         &mut self,
         now: Now,
@@ -201,7 +201,7 @@ impl Chat {
         }
         match change.verb {
             GroupVerb::Create => self.is_listed(&order.group, fx),
-            // Whoever joins is about to be there.
+            // An account that joins is about to be in the room.
             GroupVerb::Join => self.temporaries.interrupt(now, conversation),
             _ => {}
         }
@@ -210,8 +210,8 @@ impl Chat {
         public.or_else(|| self.temporary_changes(now, conversation, of))
     }
 
-    /// How the message is stored that tells of a change, in the group's own timeline too.
-    /// `is_quiet`: it is part of what a channel is, and of nothing that is read.
+    /// The write of the message that announces a change, which the group's own timeline gets, too.
+    /// `is_quiet`: only that timeline gets it, and no reader sees it.
     fn change_write(
         &mut self,
         now: Now,
@@ -233,7 +233,7 @@ impl Chat {
         (message, write)
     }
 
-    /// The log has stored a change of a group; those whom it concerns.
+    /// Applies a change that the log has stored; returns its audience.
     fn apply_change(
         &mut self,
         order: &ChangeOrder,

@@ -1,4 +1,5 @@
-//! Fan-out of groups: a large one is read by its members, a small one written into their inboxes.
+//! Fan-out of groups: the messages of a large one are read by its members, those of a small one are
+//! written into their inboxes.
 //!
 //! ```text
 //!           more members than the border             half as many, or fewer
@@ -6,11 +7,11 @@
 //!                                           ▲                                      │
 //!                                           └──────────────────────────────────────┘
 //! ```
-//! A turn is a message of the group, stored like a change and before whatever is said next; what
-//! stands before it was distributed by the way before. A group that was read once is drawn from
-//! ever after, by all its members at once when it is small; so no inbox has to change its way while
-//! some of it is missing there. Invariant: how a message reaches the members is what the turns with
-//! lower numbers say.
+//! A turn is a message of the group, stored like a change and before the next message; messages
+//! before it were distributed in the former way. The members of a group that was read once draw its
+//! messages ever after, all members at once when it is small; so no inbox has to change its way
+//! while messages are missing in it. Invariant: the turns with lower numbers decide how a message
+//! reaches the members.
 
 use super::state::{Concerned, GroupState};
 use super::{Step, changes_of};
@@ -29,30 +30,30 @@ use model::timeline::{Message, TimelineId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How a group's messages reach its members.
+/// The way by which a group's messages reach its members.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Turned {
     fan_out: FanOut,
-    /// It was read once.
+    /// The group was read at some time.
     is_read: bool,
-    /// The message that told of the last turn.
+    /// The number of the message of the last turn.
     pub(super) last_id: u64,
-    /// The log has refused a turn: what is said next goes the way before.
+    /// The log has refused a turn: the next message goes by the former way.
     is_refused: bool,
-    /// Its members, while nothing changes.
+    /// The group's readers, until the next change.
     readers: Option<Readers>,
 }
 
 impl Turned {
-    /// Other members have it.
+    /// Forgets the readers, because the members have changed.
     pub(super) fn has_others(&mut self) {
         self.readers = None;
     }
 }
 
 impl GroupState {
-    /// Where the group is to turn to before anything else is said, if it is; `border`: the members
-    /// up to which it is written.
+    /// The fan-out to which the group is to turn before the next message, if it is to; `border`:
+    /// the number of members up to which messages are written.
     fn turns(&mut self, border: usize) -> Option<FanOut> {
         if self.is_channel || self.len() == 0 || std::mem::take(&mut self.turned.is_refused) {
             return None;
@@ -64,19 +65,19 @@ impl GroupState {
         }
     }
 
-    /// It has turned, as a message tells.
+    /// Turns the group, as a message announces.
     pub(crate) fn has_turned(&mut self, id: u64, fan_out: FanOut) {
         self.turned.is_read |= fan_out == FanOut::Read;
         (self.turned.fan_out, self.turned.last_id) = (fan_out, id);
         self.turned.readers = None;
     }
 
-    /// The highest number of a message that says what the group is.
+    /// The highest number of a message that is part of the group's state.
     pub(super) fn highest_id(&self) -> u64 {
         self.last_id.max(self.turned.last_id)
     }
 
-    /// For whom what is said now is; `shard_at` says where an inbox is at home.
+    /// The receivers of the next message; `shard_at` returns the shard where an inbox is at home.
     pub(crate) fn receivers(&mut self, shard_at: impl Fn(TimelineId) -> ShardId) -> Receivers {
         let members = self.inboxes();
         if !self.turned.is_read {
@@ -87,7 +88,7 @@ impl GroupState {
         Receivers::Read(self.turned.readers.get_or_insert_with(make).clone())
     }
 
-    /// It turns, as a message tells; for whom that message is.
+    /// Turns the group, as a message announces; returns the receivers of that message.
     pub(crate) fn turned_to(
         &mut self,
         (id, fan_out): (u64, FanOut),
@@ -100,7 +101,7 @@ impl GroupState {
         self.receivers_of(Concerned { all, begin }, shard_at)
     }
 
-    /// For whom the message is that tells of what has just happened.
+    /// The receivers of the message that announces the change which was just applied.
     pub(crate) fn receivers_of(
         &self,
         Concerned { all, begin }: Concerned,
@@ -113,7 +114,7 @@ impl GroupState {
         Receivers::Read(readers(all, begin, at_once, shard_at))
     }
 
-    /// Whether it was read once.
+    /// Whether the group was read at some time.
     pub(crate) fn is_read(&self) -> bool {
         self.turned.is_read
     }
@@ -135,12 +136,12 @@ struct Turning {
     group: AccountAddress,
     owner: AccountAddress,
     fan_out: FanOut,
-    /// The highest number of a message that says what the group is.
+    /// The highest number of a message that is part of the group's state.
     last_id: u64,
 }
 
-/// Before a flow says something in a group that it has entered, or changes it, that turns if it has
-/// become large, or small; `group` says which it is.
+/// Turns a group that a flow has entered, before the flow sends a message there or changes it, if
+/// the group has become large, or small; `group` returns its address.
 pub(crate) async fn turn_if_due(
     flow: &mut Flow,
     conversation: TimelineId,
@@ -148,13 +149,13 @@ pub(crate) async fn turn_if_due(
 ) {
     let (chat, _, _) = flow.state();
     let Some(turning) = chat.begins_to_turn(conversation, group) else { return };
-    // Few messages wait for a turn: the others do not carry its memory.
+    // Few messages wait for a turn: the others do not carry the memory of one.
     Box::pin(turn(flow, turning)).await;
     let (chat, now, fx) = flow.state();
     chat.group_entered_again(now, conversation, fx);
 }
 
-/// A group turns: a message of it says so.
+/// Turns a group, by a message of the group.
 async fn turn(flow: &mut Flow, turning: Turning) {
     let Turning { route, fan_out, .. } = turning;
     let (chat, now, _) = flow.state();
@@ -176,7 +177,7 @@ async fn turn(flow: &mut Flow, turning: Turning) {
 }
 
 impl Chat {
-    /// Whether a group is to turn. Until it has nothing else is said there.
+    /// Begins a turn of a group that is due. Until it has ended no other message is stored there.
     fn begins_to_turn(
         &mut self,
         conversation: TimelineId,
@@ -192,7 +193,7 @@ impl Chat {
         Some(Turning { route, group, owner, fan_out, last_id: known.state.highest_id() })
     }
 
-    /// How the message is stored that tells of a turn: the same however often it is tried.
+    /// The write of the message that announces a turn: the same for each retry.
     fn turn_write(&mut self, now: Now, turning: Turning) -> (Arc<Message>, Write) {
         let Turning { route, group, owner, fan_out, last_id } = turning;
         let (home, conversation) = (self.settings.home, route.conversation);
@@ -212,7 +213,7 @@ impl Chat {
         (message, Write::Append(append))
     }
 
-    /// The log has stored a turn; whom its message is for.
+    /// Takes a turn that the log has stored; returns the receivers of its message.
     pub(crate) fn group_turned(
         &mut self,
         conversation: TimelineId,
@@ -227,7 +228,7 @@ impl Chat {
         group.state.turned_to((id, fan_out), |inbox| settings.shard_at(inbox))
     }
 
-    /// The log has refused a turn: the next message does not wait for one.
+    /// Takes the log's refusal of a turn: the next message does not wait for one.
     pub(crate) fn turn_refused(&mut self, conversation: TimelineId) {
         if let Some(group) = self.groups.known.get_mut(&conversation) {
             group.state.turned.is_refused = true;

@@ -1,14 +1,15 @@
-//! Which sessions look at which groups: that they are in its room, and how their owners are there.
+//! Looks: the sessions that are in the rooms of groups, and the availability that their owners send
+//! there.
 //!
 //! ```text
 //! LookAtGroup ─► begins, ends: noted here, and told nobody; the last one ends: home of the group
 //!             └► shows: pace of the session ─► home of the group (shows)
 //! ```
-//! A session looks at a group from when it wants to be in its room until it has left, or is there
-//! no more; one that is away and may be resumed goes on. Nobody keeps a list of them at the home of
-//! the group: it asks all shards when it has to know ([`temporary`](super::temporary)). Invariant:
-//! a session looks at no more groups than it may be in rooms, and says no more in a minute than one
-//! of presence may; what waits is its last.
+//! A session looks at a group from its request to enter the room until it has left, or has ended; a
+//! detached session that may be resumed goes on. The home of the group keeps no list of them: it
+//! asks all shards when it has to know ([`temporary`](super::temporary)). Invariant: a session
+//! looks at no more groups than it may be in rooms, and sends no more shows a minute than it may
+//! send presence; only its last one waits.
 
 use crate::groups::shows::ShowSaid;
 use crate::sessions::Asker;
@@ -25,44 +26,44 @@ use model::timeline::TimelineId;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-/// That in which a session says so much and no more.
+/// The time in which a session may send so many shows.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What sessions of this shard look at.
+/// The looks of this shard's sessions.
 #[derive(Default)]
 pub(crate) struct Looks {
     by_session: HashMap<Key, Vec<Look>>,
-    /// How many look at a group.
+    /// The number of sessions that look at a group.
     counts: HashMap<AccountAddress, u32>,
-    /// When what waits of a session may be said.
+    /// The times at which a session's waiting shows may be sent.
     due: BTreeSet<(Instant, Key)>,
-    /// What is to be said for sessions that are gone.
+    /// Shows to be taken back for sessions that have ended.
     farewells: Vec<ShowSaid>,
-    /// Groups at which none of them looks any more, which their homes are to be told.
+    /// Groups at which no session of this shard looks any more, to be reported to their homes.
     left: BTreeSet<AccountAddress>,
 }
 
-/// A group at which a session looks.
+/// A session's look at a group.
 struct Look {
     group: AccountAddress,
-    /// What it has said there: how often, since when.
+    /// The number of shows that the session has sent there, and since when that counts.
     count: u16,
     since: Instant,
     has_said: bool,
-    /// The newest, if that is still to be said.
+    /// The newest show, if it has not been sent yet.
     waiting: Option<MemberShow>,
 }
 
-/// What becomes of something that a session says.
+/// The result of a session's show or look.
 enum Paced {
     Goes(Option<MemberShow>),
-    /// It waits, or nobody has to hear of it.
+    /// It waits, or needs not to be sent.
     Stays,
     Dropped,
 }
 
 impl Look {
-    /// Whether one more may be said now; it is, then.
+    /// Whether one more show may be sent now; if so, it counts.
     fn takes(&mut self, now: Now, most: u16) -> bool {
         if now.mono >= self.since + MINUTE {
             (self.since, self.count) = (now.mono, 0);
@@ -80,7 +81,8 @@ impl Looks {
         self.counts.contains_key(group)
     }
 
-    /// A session looks at a group, from now on if it did not; none: it looks at too many.
+    /// A session's look at a group, which begins now if the session had none; none: it looks at too
+    /// many.
     fn at(
         &mut self,
         now: Now,
@@ -102,7 +104,7 @@ impl Looks {
         all.get_mut(at)
     }
 
-    /// A session looks at a group like this: `most` times a minute, at so many groups.
+    /// Takes a session's look at a group: `most` shows a minute, and at most `groups_max` groups.
     fn takes(
         &mut self,
         now: Now,
@@ -146,7 +148,7 @@ impl Looks {
         }
     }
 
-    /// What has waited long enough, of which session; and when there is more.
+    /// The shows that have waited long enough, with their sessions and groups.
     fn take_due(&mut self, now: Now, most: u16) -> Vec<(Key, AccountAddress, MemberShow)> {
         let mut all = Vec::new();
         while let Some(&(at, key)) = self.due.first().filter(|(at, _)| *at <= now.mono) {
@@ -160,7 +162,7 @@ impl Looks {
         all
     }
 
-    /// A session is not there any more.
+    /// Ends the looks of a session that has ended.
     pub(crate) fn leaves(&mut self, key: Key, (by, device): (TimelineId, &str)) {
         for Look { group, has_said, .. } in self.by_session.remove(&key).into_iter().flatten() {
             self.one_less(&group);
@@ -181,7 +183,7 @@ impl Looks {
 }
 
 impl Chat {
-    /// A device looks at a group, or does no more.
+    /// Takes a device's look at a group, or its end.
     pub(crate) fn looks_at_group(
         &mut self,
         now: Now,
@@ -198,7 +200,7 @@ impl Chat {
         let group = group.within(asker.address.domain());
         let is_long =
             matches!(&look, GroupLook::Shows(show) if show.status.len() > STATUS_BYTES_MAX);
-        // Who subscribes to a channel is known to nobody who does.
+        // Subscribers of a channel do not know of each other.
         if !group.is_group() || group.is_channel() || is_long {
             return fx.counters.count(ChatCounter::TransientsDropped);
         }
@@ -212,7 +214,7 @@ impl Chat {
         let most = (limits.presence_changes_a_minute_max, limits.rooms_a_session_max);
         let paced = match (self.sessions.bound(from, session).filter(|_| !is_errand), look) {
             (Some(key), look) => self.looks.takes(now, (key, &group), look, most),
-            // Whoever gives errands knows itself who looks, and keeps the pace.
+            // A module that gives errands knows itself which sessions look, and keeps the pace.
             (None, GroupLook::Begins) => Paced::Stays,
             (None, GroupLook::Shows(show)) => Paced::Goes(Some(show)),
             (None, GroupLook::Ends) => Paced::Goes(None),
@@ -227,7 +229,8 @@ impl Chat {
         }
     }
 
-    /// Says what has waited, and what is owed for sessions that are gone; when to look again.
+    /// Sends shows that have waited, and those owed for sessions that have ended; returns when to
+    /// look again.
     pub(crate) fn turn_looks(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         for said in std::mem::take(&mut self.looks.farewells) {
             self.show_goes(now, said, fx);

@@ -3,8 +3,8 @@
 //! ```text
 //! Members ─► home of the group ─► its state (read once) ─► a member? ─► a page of it ─► Members
 //! ```
-//! Invariant: a page is of the group as it is when it is answered, whatever was asked for; nobody
-//! but a member has one. Knows nothing of who is online.
+//! Invariant: a page has the group's state at the answer, whatever was asked for; only members get
+//! one. This file knows nothing of who is online.
 
 use crate::groups::conversation_of;
 use crate::groups::state::GroupState;
@@ -18,28 +18,28 @@ use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef};
 use model::timeline::TimelineId;
 
-/// Lists that may be under way, a shard. One more is answered as busy.
+/// Maximum of lists under way, per shard. A further one is answered as busy.
 const LISTINGS_MAX: usize = 16_384;
 
-/// What is wanted of the members of a group, as its home hears of it.
+/// A question for the members of a group, for its home.
 #[derive(Debug)]
 pub struct MembersAsked {
     pub(crate) group: AccountAddress,
-    /// The inbox of whoever asks.
+    /// The inbox of the asker.
     pub(crate) reader: TimelineId,
-    /// An operator asks.
+    /// The asker is an operator.
     pub(crate) is_operator: bool,
-    /// Who is banned is asked, instead.
+    /// The list of banned accounts is wanted instead.
     pub(crate) banned: bool,
     pub(crate) version: u64,
     pub(crate) from: u32,
     pub(crate) count: u16,
 }
 
-/// A page, or why there is none.
+/// A page, or why it is refused.
 pub(crate) type Listed = Result<Box<MembersPage>, ChatFault>;
 
-/// A device wants to know who is in a group, or in a chatroom.
+/// Lists the members of a group, or the sessions in a chatroom, for a device.
 async fn members(mut flow: Flow, wait: Requester, asked: Box<MembersAsked>) {
     flow.state().0.listings += 1;
     let result = page_of(&mut flow, wait, asked).await;
@@ -60,7 +60,7 @@ async fn page_of(flow: &mut Flow, wait: Requester, asked: Box<MembersAsked>) -> 
     }
 }
 
-/// Some shard wants a page of the members of a group that is at home here.
+/// Replies to a shard with a page of the members of a group that is at home here.
 pub(crate) async fn list(mut flow: Flow, to: ReplyTo, asked: Box<MembersAsked>) {
     let page = page_here(&mut flow, &asked).await;
     let (chat, _, fx) = flow.state();
@@ -78,7 +78,7 @@ async fn page_here(flow: &mut Flow, asked: &MembersAsked) -> Listed {
 }
 
 impl Chat {
-    /// A device wants to know who is in a group.
+    /// Takes a device's request for the members of a group.
     pub(crate) fn members(
         &mut self,
         from: ConnRef,
@@ -104,7 +104,7 @@ impl Chat {
         }
     }
 
-    /// A page is for the flow that asked for it.
+    /// Replies with a page to the flow that asked for it.
     pub(crate) fn tell_listed(&mut self, to: ReplyTo, result: Listed, fx: &mut Effects) {
         self.reply(to, result.map(PeerReply::Members), fx);
     }
@@ -124,13 +124,13 @@ impl Chat {
 }
 
 impl GroupState {
-    /// The page that a member asks for.
+    /// The page for a member's question.
     pub(crate) fn page(&mut self, asked: &MembersAsked) -> Listed {
         let is_shown = match (asked.is_operator, asked.banned) {
             (true, _) => self.is_there().map(|()| true)?,
             (false, true) => self.may_list_banned(asked.reader).map(|()| true)?,
-            // What a group is that anybody may join, or find, is told to anybody, and not who is
-            // in it.
+            // The settings of a group that any account may join, or find, are public; its members
+            // are not.
             (false, false)
                 if (self.is_unlocked() || self.is_public() || self.is_invited(asked.reader))
                     && self.member(asked.reader).is_err() =>

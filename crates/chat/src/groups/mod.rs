@@ -1,4 +1,4 @@
-//! Groups: conversations of many, at their homes.
+//! Groups: conversations with members, at their homes.
 //!
 //! ```text
 //!                                 ┌ its state is read: the group's timeline, once
@@ -7,9 +7,10 @@
 //!                                       the group's timeline ─► applied ─► answered, distributed
 //! ```
 //! A group's state is the sum of its changes, and those are messages: one append stores a change
-//! and tells of it. While a change is with the log, whatever else is for the group waits in line;
-//! so all that stands behind a change in the conversation was judged by it. Invariant: a message
-//! goes to those who were members at its place there, whatever dies in between.
+//! and the message that announces it. While the log stores a change, all other tasks for the group
+//! wait in line; so every message behind a change in the conversation was judged by it. Invariant:
+//! a message goes to the accounts that were members at its place in the conversation, whichever
+//! process dies in between.
 
 pub(crate) mod adding;
 pub(crate) mod asides;
@@ -50,15 +51,15 @@ use shows::ShowSaid;
 use state::{Abroad, GroupState};
 use std::collections::{HashMap, VecDeque};
 
-/// What may wait for one group. One more is answered as busy.
+/// Maximum of tasks that wait for one group. A further one is answered as busy.
 const LINE_MAX: usize = 4_096;
 
-/// Bytes of changes that are read at once.
+/// Maximum bytes of changes that are read at once.
 const RECALL_BYTES_MAX: usize = 256 * 1024;
 
-/// What somebody wants of a group that is at home here.
+/// A task for a group that is at home here.
 pub(crate) enum GroupTask {
-    /// A flow looks at the group, or says something there.
+    /// A flow looks at the group, or sends a message there.
     Flow(WaitKey),
     Read {
         from: ShardId,
@@ -66,7 +67,8 @@ pub(crate) enum GroupTask {
         ranges: Box<[Range]>,
         reader: TimelineId,
     },
-    /// By which message has this one left it, who reads it by a call with this number?
+    /// By which message has this account, which reads the group by a call with this number, left
+    /// it?
     Left {
         key: u64,
         holder: TimelineId,
@@ -74,15 +76,15 @@ pub(crate) enum GroupTask {
     Transient(TransientSaid),
     Show(Box<ShowSaid>),
     Voice(VoiceAsked),
-    /// Who is there, of a temporary one? The question's number.
+    /// Which sessions are in a temporary group? The question's number.
     Attendance(u64),
 }
 
-/// A group that is spoken to.
+/// A group in memory.
 #[derive(Default)]
 struct Group {
     state: GroupState,
-    /// What stands still.
+    /// The step that keeps tasks waiting.
     step: Step,
     line: VecDeque<GroupTask>,
     voices: VoicePace,
@@ -90,25 +92,25 @@ struct Group {
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Step {
-    /// Its changes are being read.
+    /// The group's changes are being read.
     #[default]
     Unread,
     Ready,
-    /// A flow looks at it.
+    /// A flow looks at the group.
     Entered,
-    /// A change is with the log, or something that moves in.
+    /// The log is storing a change, or a message that is being imported.
     Changing,
 }
 
-/// Groups at home here that somebody spoke to, by their conversations.
+/// The groups at home here that are in memory, by their conversations.
 #[derive(Default)]
 pub(crate) struct Groups {
     known: HashMap<TimelineId, Group>,
-    /// Members of all of them, and a few for each group itself.
+    /// The members of all of them, and a few for each group itself.
     members: usize,
 }
 
-/// What a group costs as if it were members.
+/// Memory of a group itself, counted in members.
 const BESIDE_MEMBERS: usize = 4;
 
 /// The conversation of a group.
@@ -117,27 +119,27 @@ pub(crate) fn conversation_of(home: HashKey, group: &AccountAddress) -> Timeline
     TimelineId::at_home(Space::Conversation, group.home_hash(home), own)
 }
 
-/// The timeline of what happened to the group with this conversation.
+/// The timeline of the changes of the group with this conversation.
 pub(crate) fn changes_of(home: HashKey, conversation: TimelineId) -> TimelineId {
     let own = home.of(&[b"changes", &conversation.to_bytes()]);
     TimelineId::at_home(Space::Group, conversation.home_hash(), own)
 }
 
 impl Groups {
-    /// What a group of this shard is that a flow has entered.
+    /// The state of a group of this shard that a flow has entered.
     pub(crate) fn state(&mut self, conversation: TimelineId) -> Result<&mut GroupState, ChatFault> {
         let known = self.known.get_mut(&conversation);
         known.map(|it| &mut it.state).ok_or(ChatFault::StoreFailed)
     }
 
-    /// Members of other servers of a group of this shard.
+    /// The members on other servers of a group of this shard.
     pub(crate) fn foreign(&mut self, conversation: TimelineId) -> Option<Abroad> {
         Some(self.known.get_mut(&conversation)?.state.foreign())
     }
 }
 
 impl Chat {
-    /// Something is for a group of this shard.
+    /// Takes a task for a group of this shard.
     pub(crate) fn for_group(
         &mut self,
         now: Now,
@@ -163,7 +165,7 @@ impl Chat {
         self.advance_group(now, conversation, fx);
     }
 
-    /// With too many members in memory, groups that nobody waits for are forgotten.
+    /// With too many members in memory, forgets the groups for which no task waits.
     fn forget_idle_groups(&mut self) {
         let most = self.settings.limits.chat.group_members_known_max as usize;
         if self.groups.members < most {
@@ -174,13 +176,13 @@ impl Chat {
         self.groups.members = self.groups.known.values().map(count).sum();
     }
 
-    /// Reads what happened to a group behind a place.
+    /// Reads the changes of a group behind a place.
     fn recall_group(&mut self, conversation: TimelineId, from: Seq, fx: &mut Effects) {
         let pull = recall(self.settings.home, conversation, from);
         self.log.ask(PendingCall::Group(conversation), Call::Read(Read::Pull(pull)), fx);
     }
 
-    /// A page of what happened to a group.
+    /// Takes a page of the changes of a group.
     pub(crate) fn group_read(
         &mut self,
         now: Now,
@@ -215,7 +217,7 @@ impl Chat {
             Ok(Some(from)) => self.recall_group(conversation, from, fx),
             Ok(None) => {
                 group.step = Step::Ready;
-                // Numbers rise in a conversation, whatever the clock did meanwhile.
+                // Numbers rise in a conversation, whatever the clock did in between.
                 self.last_id = self.last_id.max(last_id);
                 self.is_public_as_known(conversation, address.as_ref(), fx);
                 self.is_temporary_as_known(now, conversation, address.as_ref(), fx);
@@ -228,7 +230,7 @@ impl Chat {
         }
     }
 
-    /// What a group is cannot be read now: whoever waits is told why.
+    /// Gives up a group whose state cannot be read now: its waiting tasks fail.
     fn give_group_up(
         &mut self,
         now: Now,
@@ -262,12 +264,12 @@ impl Chat {
             GroupTask::Show(_) | GroupTask::Voice(_) => {
                 fx.counters.count(ChatCounter::TransientsDropped);
             }
-            // It is asked again after a time.
+            // The question is repeated after a time.
             GroupTask::Attendance(_) => {}
         }
     }
 
-    /// Does what waits for a group, until one of it changes the group.
+    /// Carries out the tasks that wait for a group, until one of them changes it.
     fn advance_group(&mut self, now: Now, conversation: TimelineId, fx: &mut Effects) {
         while let Some(group) = self.groups.known.get_mut(&conversation)
             && group.step == Step::Ready
@@ -302,7 +304,7 @@ impl Chat {
         }
     }
 
-    /// Whom a message concerns that an account says in a group of this shard, if it may.
+    /// The receivers of a message that an account sends in a group of this shard, if it may.
     pub(crate) fn may_say_in_group(
         &mut self,
         now: Now,
@@ -314,7 +316,7 @@ impl Chat {
         if is_operator {
             group.state.is_there()?;
         } else {
-            // Who may not speak there takes nothing of what the group may hear.
+            // An account that may not speak there takes nothing from the group's rate.
             group.state.may_speak(route.from)?;
             let taken = self.group_rates.take(now, conversation, 1);
             taken.map_err(|_| ChatFault::RateLimited)?;
@@ -323,8 +325,8 @@ impl Chat {
         Ok(group.state.receivers(|inbox| settings.shard_at(inbox)))
     }
 
-    /// Whether an account may amend a message of a group of this shard. What that takes of the
-    /// group it takes before the message is looked at.
+    /// Whether an account may amend a message of a group of this shard. The amendment is taken from
+    /// the group's rate before the message is read.
     pub(crate) fn may_amend_in_group(
         &mut self,
         now: Now,
@@ -340,7 +342,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Whom an amendment concerns, if its account may still speak in a group of this shard.
+    /// The receivers of an amendment, if its account may still speak in a group of this shard.
     pub(crate) fn may_still_amend_in_group(
         &mut self,
         route: &Route,
@@ -355,7 +357,7 @@ impl Chat {
         Ok(group.state.receivers(|inbox| settings.shard_at(inbox)))
     }
 
-    /// A flow has looked at a group: whatever waits behind it goes on.
+    /// Ends a flow's look at a group: the tasks behind it go on.
     pub(crate) fn group_left(&mut self, now: Now, conversation: TimelineId, fx: &mut Effects) {
         if let Some(group) = self.groups.known.get_mut(&conversation)
             && group.step == Step::Entered
@@ -365,8 +367,8 @@ impl Chat {
         }
     }
 
-    /// Whoever asks, if it may call back what this one has said in a group of this shard, by a
-    /// message with this number.
+    /// The address of the asker, if it may recall the message with this number, sent by this
+    /// account in a group of this shard.
     pub(crate) fn moderator(
         &self,
         route: &Route,
@@ -376,8 +378,9 @@ impl Chat {
         group?.state.moderator(route.from, said)
     }
 
-    /// The number of the last message by which somebody has left the group of this shard to which
-    /// this goes, if it goes to one; a change that is with the log may be one more. 0: nobody has.
+    /// The number of the last message by which a member has left the group of this shard to which
+    /// the route goes; a change that the log is storing may be a later one. 0: no member has left,
+    /// or the route goes to no group.
     pub(crate) fn last_left(&self, route: &Route) -> u64 {
         if !route.is_to_group() {
             return 0;
@@ -387,13 +390,13 @@ impl Chat {
         group.map_or(u64::MAX, |it| it.state.last_left())
     }
 
-    /// Whether a change of a group is told to nobody: who subscribes to a channel.
+    /// Whether a change of a group is announced to no member: a subscription to a channel.
     pub(crate) fn is_quiet(&self, conversation: TimelineId, change: &GroupChange) -> bool {
         self.groups.known.get(&conversation).is_some_and(|group| group.state.is_quiet(change))
     }
 
-    /// Something moves into a group that a flow has entered: until it is stored nobody else is let
-    /// in, so that numbers rise.
+    /// Keeps a group, which a flow has entered, for a message that is being imported: until it is
+    /// stored no other task is admitted, so that numbers rise.
     pub(crate) fn hold_group(&mut self, conversation: TimelineId) -> Result<(), ChatFault> {
         let group = self.groups.known.get_mut(&conversation).ok_or(ChatFault::StoreFailed)?;
         group.state.is_there()?;
@@ -401,7 +404,7 @@ impl Chat {
         Ok(())
     }
 
-    /// What kept others from a group is over for the flow that has entered it, and goes on there.
+    /// Lets the flow that has entered a group go on there, after what kept others out is over.
     pub(crate) fn group_entered_again(
         &mut self,
         now: Now,
@@ -417,7 +420,7 @@ impl Chat {
     }
 }
 
-/// How what happened to a group is read, behind a place.
+/// The read of a group's changes behind a place.
 pub(crate) fn recall(home: HashKey, conversation: TimelineId, from: Seq) -> Pull {
     let timeline = changes_of(home, conversation);
     let (count_max, bytes_max) = (PAGE_MESSAGES_MAX, RECALL_BYTES_MAX);
@@ -425,7 +428,7 @@ pub(crate) fn recall(home: HashKey, conversation: TimelineId, from: Seq) -> Pull
 }
 
 impl Route {
-    /// Whether it is said to a group.
+    /// Whether the route is that of a message to a group.
     pub(crate) fn is_to_group(&self) -> bool {
         self.to.is_none() && self.read.is_none()
     }

@@ -1,11 +1,11 @@
-//! Orders: a device wants a group made or changed, or a room of another server comes over as one.
+//! Orders: a device makes a group or changes one, or a room of another server is imported as one.
 //!
 //! ```text
 //! order ─► of a new group: in pace? how many has it made? ─► those who are named: found, added?
 //!   answered ◄── who wants to be asked is invited ◄── the group's home changes it ◄──┘
 //! ```
-//! Invariant: an order is answered once, by the place of the message that tells of the change, or
-//! by why there is none.
+//! Invariant: an order is answered once, by the place of the message that announces the change, or
+//! by a fault.
 
 use crate::envelope::{client_id_of, time_of};
 use crate::groups::adding::AddingAsked;
@@ -28,13 +28,14 @@ use model::id::{ConnRef, SessionRef, ShardId};
 use model::pressure::Pressure;
 use std::collections::BTreeMap;
 
-/// Orders that may be under way, a shard. One more is answered as busy.
+/// Maximum of orders under way, per shard. A further one is answered as busy.
 const ORDERS_MAX: usize = 4_096;
 
-/// Memory of an order that waits for an account, bytes, roughly.
+/// Approximate memory of an order that waits for an account, bytes.
 const NAMED_BYTES: usize = 256;
 
-/// A device wants a group made or changed: it is, and the device is told where that stands.
+/// Carries out a device's order to make or change a group, and answers with the place of the
+/// change.
 async fn order(mut flow: Flow, wait: Requester, asker: Asker, of: (GroupOrder, Option<Moved>)) {
     flow.state().0.orders += 1;
     let result = carry_out(&mut flow, &asker, of).await;
@@ -74,11 +75,11 @@ async fn carry_out(
     if !invited.is_empty() && verb == GroupVerb::Add && wish.members.is_empty() {
         (wish.verb, wish.members) = (GroupVerb::Invite, std::mem::take(&mut invited));
     }
-    // What is said with it is the title of what is made.
+    // The text of an order that makes a group is its title, not a reason.
     let reason = if verb.has_title() { Box::default() } else { wish.title.clone() };
     let change = flow.state().0.change_order(asker, &group, (client_id, wish, moved));
     let answer = flow.ask(home, PeerRequest::Change(change)).await.map(stored);
-    // What was there already costs nothing.
+    // An order that finds its group made costs nothing.
     let is_new = |it: Result<StoredMessage, ChatFault>| it.is_ok_and(|it| !it.again);
     if makes && answer.is_some_and(|it| !is_new(it)) {
         flow.state().0.making_rates.give(asker.inbox, 1);
@@ -97,12 +98,12 @@ async fn carry_out(
     Ok((group, changed?))
 }
 
-/// Whether a group is as an order wants it.
+/// Whether a group is as the order wants it.
 fn is_done(result: Result<StoredMessage, ChatFault>) -> bool {
     matches!(result, Ok(_) | Err(ChatFault::Unchanged))
 }
 
-/// Whether somebody may make a group: in its pace, and not too many.
+/// Whether an account may make a group: within its rate, and its number of groups.
 async fn may_make(flow: &mut Flow, asker: &Asker, group: &AccountAddress) -> Result<(), SendError> {
     let (chat, now, fx) = flow.state();
     if let Err(retry_after_ms) = chat.making_rates.take(now, asker.inbox, 1) {
@@ -117,14 +118,14 @@ async fn may_make(flow: &mut Flow, asker: &Asker, group: &AccountAddress) -> Res
     }
 }
 
-/// Finds those who are named: all at once, so that each is waited for no longer than the last.
+/// Finds the named accounts: all at once, so that the wait is no longer than the longest.
 async fn find_members(flow: &mut Flow, wish: &mut Wish) -> Result<(), ChatFault> {
     for (one, _) in &wish.members {
         flow.state().0.find_account((one, None), (WaitKey::NONE, 0));
     }
     for (one, id) in &mut wish.members {
         let found = flow.account(one, NAMED_BYTES).await?;
-        // What a foreign account makes is at home with its own server.
+        // A group of a foreign account is at home on that account's server.
         if wish.verb == GroupVerb::Create && found == AccountId::FOREIGN {
             return Err(ChatFault::UnknownAccount);
         }
@@ -133,8 +134,8 @@ async fn find_members(flow: &mut Flow, wish: &mut Wish) -> Result<(), ChatFault>
     Ok(())
 }
 
-/// Asks the homes of those who are named whether they are added; who is not is taken out, to be
-/// invited.
+/// Asks the homes of the named accounts whether they may be added; those that may not are taken
+/// out, to be invited.
 async fn take_invited(
     flow: &mut Flow,
     asker: &Asker,
@@ -144,7 +145,7 @@ async fn take_invited(
     let (chat, _, _) = flow.state();
     let mut homes = BTreeMap::<ShardId, Vec<_>>::new();
     for (one, id) in &wish.members {
-        // Nobody asks itself, and of other servers nobody is asked.
+        // The asker is not asked, nor are accounts of other servers.
         if let Some(id) = id.filter(|id| *id != AccountId::FOREIGN && *one != asker.address) {
             let inbox = one.inbox(chat.settings.home, id);
             homes.entry(chat.settings.shard_at(inbox)).or_default().push((one.clone(), inbox));
@@ -157,7 +158,7 @@ async fn take_invited(
         let PeerReply::NotAdded(some) = reply else { return Err(ChatFault::Busy) };
         left.extend(some);
     }
-    // Whoever is invited is told of the one who invites it.
+    // An invited account gets the inviter's name in the invitation.
     if left.is_empty() || wish.verb == GroupVerb::Invite {
         return Ok(Vec::new());
     }
@@ -170,7 +171,7 @@ async fn take_invited(
     Ok(invited)
 }
 
-/// Those whom an order names, each once: whoever makes a group, or joins one, first.
+/// The accounts that an order names, each once: the one that makes a group, or joins one, first.
 fn named(asker: &Asker, verb: GroupVerb, members: &[Addressee]) -> Vec<Named> {
     let mut named: Vec<Named> = Vec::new();
     if matches!(verb, GroupVerb::Create | GroupVerb::Join) {
@@ -186,7 +187,7 @@ fn named(asker: &Asker, verb: GroupVerb, members: &[Addressee]) -> Vec<Named> {
 }
 
 impl Chat {
-    /// A device wants to make a group, or change one.
+    /// Takes a device's order to make or change a group.
     pub(crate) fn group_order(
         &mut self,
         from: ConnRef,
@@ -199,7 +200,7 @@ impl Chat {
         self.orders_group((wait, asker), (order, None), fx);
     }
 
-    /// The same, of a group that may be moving in.
+    /// Takes an order to make or change a group, which may be an import.
     pub(crate) fn orders_group(
         &mut self,
         (wait, asker): (Requester, Asker),
@@ -223,7 +224,7 @@ impl Chat {
         if is_busy { Err(ChatFault::Busy) } else { Ok(()) }
     }
 
-    /// The group that an order is about.
+    /// The group of an order.
     fn group_of(&self, asker: &Asker, order: &GroupOrder) -> Option<AccountAddress> {
         let domain = asker.address.domain();
         let named = order.group.as_ref().map(|group| group.within(domain));
@@ -236,7 +237,7 @@ impl Chat {
         named.filter(AccountAddress::is_group)
     }
 
-    /// What an order makes where a group was that is dissolved.
+    /// Whether an order may make a group where a dissolved one had the name.
     fn makes_anew(
         &self,
         asker: &Asker,
@@ -253,14 +254,14 @@ impl Chat {
         }
     }
 
-    /// The address of the group that an order makes which names none.
+    /// The address of the group that an order makes without naming one.
     fn group_made_by(&self, asker: &Asker, client_id: ClientMessageId) -> Option<AccountAddress> {
         let home = self.settings.home;
         let number = home.of(&[b"made", &asker.inbox.to_bytes(), &client_id.0]);
         AccountAddress::of_group(number, asker.address.domain())
     }
 
-    /// A change for the home of its group.
+    /// The change order for the home of a group.
     fn change_order(
         &self,
         asker: &Asker,
@@ -288,7 +289,7 @@ impl Chat {
         })
     }
 
-    /// The home of the group has changed it: so the device that waits is told.
+    /// Answers the waiting device after the home of the group has changed it.
     fn answer_change(
         &mut self,
         wait: Requester,

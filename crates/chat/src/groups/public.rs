@@ -1,5 +1,5 @@
-//! Public groups: a row each at their homes, all of them in memory, and lists of them for whoever
-//! looks for groups of a domain.
+//! Public groups: a row for each at its home, all of them in memory, and lists of them for accounts
+//! that look for groups of a domain.
 //!
 //! ```text
 //! Reveal, Rename, Hide, Dissolve ─► row is stored ─► the change is ─► so it is in memory
@@ -8,9 +8,10 @@
 //! key    home │ conversation
 //! value  version │ address │ title        texts are behind their lengths
 //! ```
-//! The row is stored before the change is asked for: after a crash between the two it says what was
-//! wanted and not answered, until the group is read. Invariant: a group whose change was answered
-//! is in the list, or not, as that says, with the title that it has; a shard has at most so many.
+//! The row is stored before the change: after a crash between the two the row has a change that was
+//! not answered, until the group is read. Invariant: once a change is answered, the list has the
+//! group, or not, as the change says, with the group's title; the number of public groups of a
+//! shard is limited.
 
 use crate::groups::conversation_of;
 use crate::service::flow::Flow;
@@ -29,27 +30,27 @@ use model::timeline::TimelineId;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound::{Excluded, Included};
 
-/// Lists that may be under way, a shard. One more is answered as busy.
+/// Maximum of lists under way, per shard. A further one is answered as busy.
 const LISTS_MAX: usize = 1_024;
 
 const VERSION: u8 = 1;
 
-/// Domain and name of a group: the order of lists.
+/// The domain and the name of a group: the order of lists.
 type Place = (Box<str>, Box<str>);
 
-/// Public groups at home here, and lists that devices here have asked for.
+/// The public groups at home here, and the lists that devices here have asked for.
 #[derive(Default)]
 pub(crate) struct Publics {
     listed: BTreeMap<Place, Entry>,
     places: HashMap<TimelineId, Place>,
-    /// Lists that are under way.
+    /// The number of lists under way.
     lists: usize,
 }
 
 /// A public group.
 struct Entry {
     title: Box<str>,
-    /// That it is one no more is with the log.
+    /// The log is deleting the row: the group is no longer public.
     is_going: bool,
 }
 
@@ -107,10 +108,10 @@ impl Publics {
     }
 }
 
-/// A part of a list has come from a shard.
+/// Adds a shard's part to a page of a list.
 fn join(page: &mut PublicPage, part: PublicPage, range: &PublicRange) {
     page.groups.extend(part.groups);
-    // Of one domain, so by their names.
+    // All groups are of one domain, so they are sorted by their names.
     page.groups.sort_unstable_by(|one, other| one.group.name().cmp(other.group.name()));
     let over = page.groups.len().saturating_sub(range.count.into());
     match range.backwards {
@@ -119,7 +120,7 @@ fn join(page: &mut PublicPage, part: PublicPage, range: &PublicRange) {
     }
 }
 
-/// A device wants to know which public groups a domain has, of all shards.
+/// Lists the public groups of a domain for a device, from all shards.
 async fn list(mut flow: Flow, wait: Requester, range: PublicRange) {
     flow.state().0.publics.lists += 1;
     let result = gather(&mut flow, range).await;
@@ -164,20 +165,21 @@ fn read(key: &[u8], value: &[u8]) -> Option<(TimelineId, AccountAddress, Box<str
 }
 
 impl Chat {
-    /// The log had this row when the shard started.
+    /// Restores a row of the log.
     pub(crate) fn restore_public(&mut self, key: &[u8], value: &[u8]) -> bool {
         let Some((conversation, group, title)) = read(key, value) else { return false };
         self.publics.put(conversation, &group, title);
         true
     }
 
-    /// Whether one more group of this shard may be public.
+    /// Whether the shard may have one more public group.
     pub(super) fn may_reveal(&self) -> Result<(), ChatFault> {
         let most = self.settings.limits.chat.public_groups_max as usize;
         if self.publics.listed.len() < most { Ok(()) } else { Err(ChatFault::PublicFull) }
     }
 
-    /// A group is about to be changed: the row that says what it is then, to be stored before.
+    /// Prepares a change of a group: returns the row to be stored before it, if the change affects
+    /// the list.
     pub(super) fn public_changes(
         &mut self,
         conversation: TimelineId,
@@ -202,8 +204,8 @@ impl Chat {
         })
     }
 
-    /// What a group is, is known: it is in the list as that says. `group` is its address, where
-    /// that is known.
+    /// Corrects the list to the state of a group, which is known. `group` is its address, where
+    /// known.
     pub(super) fn is_public_as_known(
         &mut self,
         conversation: TimelineId,
@@ -238,7 +240,7 @@ impl Chat {
         self.log.write(write, fx);
     }
 
-    /// A device wants to know which public groups a domain has.
+    /// Takes a device's request for the public groups of a domain.
     pub(crate) fn public_groups(
         &mut self,
         from: ConnRef,
@@ -258,7 +260,7 @@ impl Chat {
         }
     }
 
-    /// Some shard wants to know which of them are at home here.
+    /// Replies to a shard with the part of a list that is at home here.
     pub(crate) fn tell_public(&mut self, to: ReplyTo, range: &PublicRange, fx: &mut Effects) {
         let page = Box::new(self.publics.page(range));
         self.reply(to, Ok(PeerReply::PublicGroups(page)), fx);

@@ -1,15 +1,14 @@
-//! How members are there in groups, as devices of theirs say that look at them (XEP-0045 7.7): what
-//! the home of a group knows of it, and tells.
+//! Shows: the availability of members in groups, as their devices send it that look at the group
+//! (XEP-0045 7.7). The home of a group keeps it and distributes it.
 //!
 //! ```text
 //! pace of the session ─► home of the group: of a member, and new? ─► kept there
 //!    devices of XMPP, members of other servers ◄── all members, of a small group
 //! ```
-//! A member is in a group whether a device of it is there or not; this is what it says beside that,
-//! and is stored nowhere. The newest of its devices that said something counts, until that one is
-//! there no more. Of a large group nothing is kept, and whoever says it is shown it alone. What a
-//! shard did not hear, since a mailbox was full, it does not know. Invariant: no more is kept than
-//! the limit says.
+//! An account is a member whether a device of it is there or not; its availability is separate, and
+//! is not stored. The newest device that sent one counts, until that device has left. For a large
+//! group none is kept, and only the sender gets its own. A show that a full mailbox lost is unknown
+//! to the shard. Invariant: no more shows are kept than the limit says.
 
 use crate::groups::{self, GroupTask};
 use crate::word::ChatWord;
@@ -26,30 +25,30 @@ use model::timeline::{Space, TimelineId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A member of a group: the group's conversation, its inbox.
+/// A member of a group: the group's conversation, and the member's inbox.
 type Place = (TimelineId, TimelineId);
 
-/// How members are there.
+/// The availability of members.
 #[derive(Default)]
 pub(crate) struct Shows {
-    /// Of members of groups that are at home here.
+    /// The shows of members of groups that are at home here.
     known: BTreeMap<Place, Known>,
-    /// The same in the order in which they were said.
+    /// The same, in the order in which they arrived.
     order: BTreeMap<u64, Place>,
     last: u64,
 }
 
-/// How a member is there, and by which device.
+/// The availability of a member, and the device that sent it.
 struct Known {
     number: u64,
     device: Box<str>,
     show: Arc<MemberShow>,
 }
 
-/// How somebody is there, on its way to the home of the group.
+/// A member's availability, on its way to the home of the group.
 #[derive(Debug)]
 pub struct ShowSaid {
-    /// The inbox of whoever says it.
+    /// The inbox of the sender.
     pub(crate) by: TimelineId,
     pub(crate) device: Box<str>,
     pub(crate) group: AccountAddress,
@@ -65,7 +64,7 @@ impl ShowSaid {
 }
 
 impl Shows {
-    /// A member is there like this, as this device says. Whether that is something new.
+    /// Takes a member's availability from a device. Returns whether it is new.
     fn takes(
         &mut self,
         place: Place,
@@ -74,7 +73,7 @@ impl Shows {
     ) -> bool {
         let known = self.known.get_mut(&place);
         let Some(show) = show.filter(|it| !it.is_plain()) else {
-            // Only the device that said something takes it back; one that says it anew may.
+            // Only the device that sent a show takes it back; any device may send a plain one.
             let is_its = known.is_some_and(|it| show.is_some() || *it.device == *device);
             return is_its && self.forget(place);
         };
@@ -98,14 +97,14 @@ impl Shows {
         true
     }
 
-    /// Nothing is known any more of how a member is there. False: nothing was.
+    /// Forgets the availability of a member. False: none was known.
     fn forget(&mut self, place: Place) -> bool {
         let known = self.known.remove(&place);
         known.as_ref().map(|it| self.order.remove(&it.number));
         known.is_some()
     }
 
-    /// What is known goes into a page of members.
+    /// Fills the known availability into a page of members.
     pub(crate) fn fill(&self, home: HashKey, conversation: TimelineId, page: &mut MembersPage) {
         if self.known.is_empty() {
             return;
@@ -116,7 +115,7 @@ impl Shows {
         }
     }
 
-    /// A group has changed: of who is no member any more nothing is known.
+    /// Forgets the availability of accounts that are no longer members after a change.
     pub(crate) fn is_changed(
         &mut self,
         home: HashKey,
@@ -145,7 +144,7 @@ impl Shows {
 }
 
 impl Chat {
-    /// To the home of the group, which may be here.
+    /// Sends a show to the home of the group, which may be here.
     pub(crate) fn show_goes(&mut self, now: Now, said: ShowSaid, fx: &mut Effects) {
         let conversation = groups::conversation_of(self.settings.home, &said.group);
         let owner = self.settings.shard_at(conversation);
@@ -156,7 +155,7 @@ impl Chat {
         }
     }
 
-    /// Somebody says how it is there in a group that is at home here.
+    /// Takes a member's availability in a group that is at home here.
     pub(super) fn shows_in_group(
         &mut self,
         conversation: TimelineId,
@@ -169,7 +168,7 @@ impl Chat {
         let Some(group) = self.groups.known.get_mut(&conversation) else { return };
         let ShowSaid { by, device, group: address, mut show } = said;
         let Some(mut status) = group.state.status_of(by) else {
-            // Who is no member any more takes back what it has said: that is over already.
+            // A former member takes back its show, which is already forgotten.
             let dropped = u64::from(show.is_some());
             return fx.counters.count_by(ChatCounter::TransientsDropped, dropped);
         };

@@ -1,7 +1,8 @@
-//! What a group is: the sum of its changes.
+//! The state of a group: the sum of its changes.
 //!
-//! Pure: it is told changes in their order, and says whether another one may be, who may speak and
-//! who is concerned. Invariant: a group that is has one owner; who is no member may nothing.
+//! Pure: it takes changes in their order, and decides whether another one is allowed, who may speak
+//! and which accounts a message concerns. Invariant: an existing group has one owner; an account
+//! that is no member has no rights.
 
 mod leavers;
 mod others;
@@ -27,16 +28,16 @@ pub(crate) struct Membership {
     member: GroupMember,
     role: Role,
     muted: bool,
-    /// The number of the message by which it became one: what was before it does not read.
+    /// The number of the message by which it became a member: earlier messages it may not read.
     pub(crate) since: u64,
-    /// It has come by itself, and nobody has made more of it.
+    /// The member has joined by itself, and no other has given it more rights.
     is_guest: bool,
 }
 
-/// Somebody who is named, and the account's number once that is found.
+/// An account that an order names, and its number once that is found.
 pub(crate) type Named = (AccountAddress, Option<AccountId>);
 
-/// A change that somebody wants. Those who are to become members have been found.
+/// A change that an account wants. The accounts that are to become members have been found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Wish {
     pub verb: GroupVerb,
@@ -44,65 +45,65 @@ pub(crate) struct Wish {
     pub members: Vec<Named>,
 }
 
-/// A group as its changes have made it: of one that was made anew, those since then.
+/// A group as its changes have made it; if it was made anew, by those since then.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct GroupState {
-    /// The message that told of its making: number, and what it said.
+    /// The message that announced its making: number, and change.
     made: Option<(u64, GroupChange)>,
-    /// One of this name was there before it, and is dissolved.
+    /// An earlier group of this name is dissolved.
     is_anew: bool,
-    /// That of its last change.
+    /// The number of the message of its last change.
     pub(crate) last_id: u64,
     title: Box<str>,
     members: BTreeMap<TimelineId, Membership>,
     closed: bool,
     description: Box<str>,
-    /// Those who were members.
+    /// The former members.
     leavers: Leavers,
-    /// Those who may become members, since somebody has invited them.
+    /// The accounts that may become members, because a member has invited them.
     invited: BTreeMap<TimelineId, GroupMember>,
-    /// Those whom nobody makes members, by address, and why, if that was said.
+    /// The accounts that may not become members, by address, with the reason, if one was given.
     banned: BTreeMap<AccountAddress, (GroupMember, Option<Arc<str>>)>,
-    /// The message since which whoever wants becomes a member; none: nobody does by itself. What
-    /// was said since then such a one reads.
+    /// The message since which any account may join by itself, and reads the messages since then;
+    /// none: accounts cannot join by themselves.
     unlocked_since: Option<u64>,
-    /// It is in the list of its domain.
+    /// The group is in the list of its domain.
     is_public: bool,
-    /// It ends when nobody is in its room any more.
+    /// The group ends when no session is in its room any more.
     is_temporary: bool,
-    /// Owner and admins publish, the others subscribe.
+    /// The group is a channel: owner and admins publish, the others subscribe.
     pub(crate) is_channel: bool,
-    /// All members in the order of their list, by their inboxes, while nothing changes.
+    /// The inboxes of all members in the order of their list, until the next change.
     listed: Option<Arc<[TimelineId]>>,
-    /// Those inboxes that there are: of members of this server.
+    /// The inboxes of the members that have one: those of this server.
     inboxes: Option<Arc<[TimelineId]>>,
-    /// Members of other servers, who have none.
+    /// The members of other servers, which have no inbox.
     foreign: Option<Abroad>,
-    /// How what is said reaches them.
+    /// The way by which messages reach the members.
     pub(super) turned: Turned,
 }
 
-/// Those whom a message of a group concerns, by their inboxes.
+/// The accounts that a message of a group concerns, by their inboxes.
 pub(crate) struct Concerned {
     pub all: Arc<[TimelineId]>,
-    /// Those of them who follow a group that is read from this message on.
+    /// Those of them that follow the group from this message on, if its members read it.
     pub begin: Arc<[TimelineId]>,
 }
 
-/// How many a group may have.
+/// The limits of a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Most {
     pub members: usize,
     pub banned: usize,
 }
 
-/// What becomes of a wish.
+/// The verdict on a wanted change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// It is to be stored.
+    /// The change is to be stored.
     Change(GroupChange),
-    /// It is what made the group, by a message with this number; and its place, zero: that is not
-    /// known.
+    /// The change is the one that made the group, by a message with this number and place; 0: the
+    /// place is unknown.
     Made(u64, Seq),
 }
 
@@ -115,12 +116,13 @@ impl GroupState {
         &self.title
     }
 
-    /// Whether only owner and admins may say something.
+    /// Whether only owner and admins may send messages.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// So many members, behind the first `from`, in an order that stays while nothing changes.
+    /// Up to so many members, behind the first `from`, in an order that stays until the next
+    /// change.
     pub(crate) fn some(&mut self, from: usize, count: usize) -> Vec<MemberStatus> {
         let members = &self.members;
         let listed = self.listed.get_or_insert_with(|| members.keys().copied().collect());
@@ -136,12 +138,12 @@ impl GroupState {
         these.map(of).collect()
     }
 
-    /// Some member of a role.
+    /// A member with a role.
     pub(crate) fn with_role(&self, role: Role) -> Option<AccountAddress> {
         self.one_with(role).map(|(_, address)| address)
     }
 
-    /// The same, with its inbox.
+    /// A member with a role, and its inbox.
     pub(super) fn one_with(&self, role: Role) -> Option<(TimelineId, AccountAddress)> {
         let (inbox, it) = self.members.iter().find(|(_, it)| it.role == role)?;
         Some((*inbox, it.member.address.clone()))
@@ -152,39 +154,39 @@ impl GroupState {
         self.members.get(&inbox).ok_or(ChatFault::NotMember)
     }
 
-    /// Whether an account may know who is in it: of a channel only who publishes there.
+    /// Whether an account may see the list of members: in a channel, only publishers may.
     pub(crate) fn may_list(&self, by: TimelineId) -> Result<(), ChatFault> {
         let is_subscriber = self.is_channel && self.member(by)?.role == Role::Member;
         if is_subscriber { Err(ChatFault::Forbidden) } else { self.member(by).map(|_| ()) }
     }
 
-    /// Whether a change is kept, and told to nobody.
+    /// Whether a change is stored, but announced to no member.
     pub(crate) fn is_quiet(&self, change: &GroupChange) -> bool {
         self.is_channel && change.verb.is_about_subscribers()
     }
 
-    /// Whether there is such a group: it was made, and is not dissolved.
+    /// Whether the group exists: it was made, and is not dissolved.
     pub(crate) fn is_there(&self) -> Result<(), ChatFault> {
         if self.members.is_empty() { Err(ChatFault::NotMember) } else { Ok(()) }
     }
 
-    /// Whether there was such a group, and it is dissolved.
+    /// Whether the group existed, and is dissolved.
     fn is_gone(&self) -> bool {
         self.made.is_some() && self.members.is_empty()
     }
 
-    /// Whether this account may say something.
+    /// Whether an account may send messages.
     pub(crate) fn may_speak(&self, by: TimelineId) -> Result<(), ChatFault> {
         let it = self.member(by)?;
         let is_silenced = it.muted || self.closed || self.is_channel;
         if is_silenced && it.role == Role::Member { Err(ChatFault::Muted) } else { Ok(()) }
     }
 
-    /// Whether this account may amend that message, as far as the group knows: it may speak, and
-    /// reacts to what it may read alone.
+    /// Whether an account may amend a message, as far as the group knows: it may speak, and may
+    /// read the message.
     pub(crate) fn may_amend(&self, order: &AmendOrder) -> Result<(), ChatFault> {
         if order.is_operator {
-            // What was said in a group that is dissolved is there for those who have it.
+            // Messages of a dissolved group still exist for the accounts that have them.
             return if self.made.is_some() { Ok(()) } else { Err(ChatFault::NotMember) };
         }
         self.may_speak(order.route.from)?;
@@ -201,7 +203,7 @@ impl GroupState {
         self.inboxes.get_or_insert_with(|| here.collect()).clone()
     }
 
-    /// What a wish of an account becomes, or of an operator in its name.
+    /// The verdict on a change that an account wants, or an operator in its name.
     pub(crate) fn judge(
         &self,
         home: HashKey,
@@ -210,13 +212,13 @@ impl GroupState {
         Most { members: members_max, banned: banned_max }: Most,
     ) -> Result<Verdict, ChatFault> {
         let Wish { verb, title, members } = &asked.wish;
-        // Whoever makes a group is named besides.
+        // The account that makes a group is named besides.
         if title.len() > verb.text_bytes_max() || members.len() > GROUP_NAMED_MAX + 1 {
             return Err(ChatFault::TooLarge);
         }
         if *verb == GroupVerb::Create {
             let is_alone = members.len() == 1 || !asked.group.is_channel();
-            // Whoever subscribes to a channel does so by itself.
+            // Accounts subscribe to a channel only by themselves.
             return match is_alone {
                 true => self.judge_making(asked, members_max),
                 false => Err(ChatFault::Invalid),
@@ -227,7 +229,7 @@ impl GroupState {
         }
         let role = match is_operator {
             true => self.is_there().map(|()| Role::Owner)?,
-            // Whoever is invited declines.
+            // An invited account declines by leaving.
             false if *verb == GroupVerb::Leave && self.is_invited(by) => Role::Member,
             false => self.member(by)?.role,
         };
@@ -250,7 +252,7 @@ impl GroupState {
         Ok(Verdict::Change(change))
     }
 
-    /// Whom a wish concerns to whom it makes a difference, and what is done to them.
+    /// The members that a wanted change affects, and the verb that applies to them.
     fn whom(
         &self,
         home: HashKey,
@@ -272,7 +274,7 @@ impl GroupState {
             }
             GroupVerb::Invite => {
                 let all = self.strangers(home, members)?;
-                // Other servers have no word for it but that somebody is a member.
+                // Other servers have no invitations, only members.
                 if self.is_channel || all.iter().any(|one| one.id == AccountId::FOREIGN) {
                     return Err(ChatFault::Invalid);
                 }
@@ -298,10 +300,11 @@ impl GroupState {
         Ok((verb, members))
     }
 
-    /// Who makes a group again makes no second one; of one that is dissolved the name is free.
+    /// The verdict on making a group: a retry makes no second one; the name of a dissolved group is
+    /// free.
     fn judge_making(&self, asked: &ChangeOrder, members_max: usize) -> Result<Verdict, ChatFault> {
         let (all, title) = (found(&asked.wish.members)?, asked.wish.title.clone());
-        // Whoever makes it is named first.
+        // The account that makes the group is named first.
         if all.first().is_none_or(|first| first.address != asked.address) {
             return Err(ChatFault::Invalid);
         }
@@ -320,7 +323,7 @@ impl GroupState {
         }
     }
 
-    /// Somebody subscribes to a channel, or comes into a group that is unlocked.
+    /// The verdict on an account that subscribes to a channel, or joins an unlocked group.
     fn judge_joining(
         &self,
         home: HashKey,
@@ -330,8 +333,8 @@ impl GroupState {
         self.is_there()?;
         let members = self.strangers(home, members)?;
         match members.len() {
-            // Of another group nobody becomes a member by itself, or hears whether it is there:
-            // but who is banned, which is told (XEP-0045 7.2.7).
+            // No account joins another group by itself, or learns whether it exists: except a
+            // banned one, which gets that fault (XEP-0045 7.2.7).
             _ if !self.is_channel && !self.is_unlocked() && !self.has_invited(home, &members) => {
                 Err(ChatFault::NotMember)
             }
@@ -345,7 +348,7 @@ impl GroupState {
         }
     }
 
-    /// Those who are no members yet. None of them is banned.
+    /// Those of the named accounts that are no members yet. The fault if one of them is banned.
     fn strangers(&self, home: HashKey, members: &[Named]) -> Result<Vec<GroupMember>, ChatFault> {
         let mut all = found(members)?;
         all.retain(|one| !self.members.contains_key(&one.address.inbox(home, one.id)));
@@ -355,7 +358,7 @@ impl GroupState {
         }
     }
 
-    /// Members who are named, and to whom it makes a difference.
+    /// The members among the named accounts that a verb affects.
     fn concerned(&self, verb: GroupVerb, members: &[Named]) -> Vec<GroupMember> {
         let named: HashSet<_> = members.iter().map(|(address, _)| address).collect();
         let differs = |it: &&Membership| {
@@ -374,11 +377,11 @@ impl GroupState {
         members.chain(self.invited.values().filter(is_over).cloned()).collect()
     }
 
-    /// Whether a role allows a change that makes a difference.
+    /// Whether a role allows a change that has an effect.
     fn allows(&self, home: HashKey, role: Role, change: &GroupChange) -> Result<(), ChatFault> {
         let least = match change.verb {
             GroupVerb::Leave => Role::Member,
-            // By a change to a temporary group it ends, sooner or later.
+            // These changes end a temporary group, sooner or later.
             GroupVerb::HandOver
             | GroupVerb::Promote
             | GroupVerb::Demote
@@ -405,8 +408,7 @@ impl GroupState {
         };
         match change.verb {
             _ if role < least => Err(ChatFault::Forbidden),
-            // A channel is open to whoever subscribes, is in no list, and nobody is known to be in
-            // it.
+            // A channel is open to all subscribers, is in no list, and has no known attendance.
             GroupVerb::Lock
             | GroupVerb::Unlock
             | GroupVerb::Reveal
@@ -418,9 +420,9 @@ impl GroupState {
                 Err(ChatFault::Invalid)
             }
             _ if is_unchanged => Err(ChatFault::Unchanged),
-            // A group is never without an owner: that one hands it over first.
+            // A group always has an owner: the owner hands it over before leaving.
             GroupVerb::Leave if role == Role::Owner => Err(ChatFault::Forbidden),
-            // A group is owned by somebody of the server that has it.
+            // The owner of a group is an account of the group's server.
             GroupVerb::HandOver if !is_one_of_ours(&change.members) => Err(ChatFault::Invalid),
             GroupVerb::Remove | GroupVerb::Ban | GroupVerb::Mute | GroupVerb::Unmute
                 if !change.members.iter().all(is_above) =>
@@ -431,8 +433,8 @@ impl GroupState {
         }
     }
 
-    /// What a message tells of has happened. Those whom it concerns: the members, and those who
-    /// were until then.
+    /// Applies a change that a message announces. Returns the accounts that it concerns: the
+    /// members, and those that were members until then.
     pub(crate) fn apply(&mut self, home: HashKey, id: u64, change: &GroupChange) -> Concerned {
         let (before, begin) = (self.told_of(home, change), self.begin_at(home, change));
         (self.listed, self.inboxes, self.foreign) = (None, None, None);
@@ -492,7 +494,7 @@ impl GroupState {
         Concerned { all, begin }
     }
 
-    /// Somebody is a member from a message on.
+    /// Makes an account a member from a message on.
     fn joins(
         &mut self,
         inbox: TimelineId,
@@ -501,8 +503,8 @@ impl GroupState {
         is_owner: bool,
     ) {
         let role = if is_owner { Role::Owner } else { Role::Member };
-        // What a channel has published is there for whoever subscribes later, too; and what was
-        // said in a group since everybody may come for whoever comes.
+        // Later subscribers of a channel read all that it has published; and an account that joins
+        // an unlocked group reads the messages since it was unlocked.
         let since = match verb {
             _ if self.is_channel => 0,
             GroupVerb::Join => self.unlocked_since.unwrap_or(id),
@@ -514,7 +516,8 @@ impl GroupState {
         self.leavers.come_back(inbox);
     }
 
-    /// Nothing is left of what it was; but what stands in the log of it goes the way it went.
+    /// Clears the state of a dissolved group; but messages that are in the log keep their way of
+    /// delivery.
     fn begins_anew(&mut self) {
         let turned = std::mem::take(&mut self.turned);
         let (is_channel, leavers) = (self.is_channel, std::mem::take(&mut self.leavers));
@@ -522,7 +525,7 @@ impl GroupState {
         *self = GroupState { turned, leavers, is_anew: true, is_channel, ..nothing };
     }
 
-    /// What a change is for one of those whom it names.
+    /// Applies a change to one of the accounts that it names.
     fn changes(&mut self, inbox: TimelineId, (id, verb): (u64, GroupVerb)) {
         if verb.ends_membership() {
             if self.members.remove(&inbox).is_some() && inbox.space() != Space::Foreign {
@@ -547,8 +550,8 @@ impl GroupState {
         }
     }
 
-    /// What a message of the group's timeline tells of has happened. False: it tells of nothing
-    /// that is known here, so nothing is known of the group.
+    /// Applies a message of the group's timeline. False: it announces no known change, so the
+    /// group's state is unknown.
     pub(crate) fn recall(&mut self, home: HashKey, message: &ChatMessage) -> bool {
         self.is_channel |= message.to.is_channel();
         if let Some(fan_out) = FanOut::of(&message.content) {
@@ -560,12 +563,12 @@ impl GroupState {
     }
 }
 
-/// Whether one is named, and one of this server.
+/// Whether one account is named, and it is one of this server.
 fn is_one_of_ours(members: &[GroupMember]) -> bool {
     members.len() == 1 && members.iter().all(|one| one.id != AccountId::FOREIGN)
 }
 
-/// Those who are named, each once; all of them have been found.
+/// The named accounts, each once; the fault if one was not found.
 fn found(members: &[Named]) -> Result<Vec<GroupMember>, ChatFault> {
     let mut all: Vec<GroupMember> = Vec::with_capacity(members.len());
     for (address, id) in members {

@@ -1,5 +1,5 @@
-//! Temporary groups: one ends when no device is in its room any more (XEP-0045 3), where others
-//! stay until somebody dissolves them.
+//! Temporary groups: one ends when no device is in its room any more (XEP-0045 3), while others
+//! stay until they are dissolved.
 //!
 //! ```text
 //! the last session of a shard leaves, the last of other servers does, or there was grace enough
@@ -10,14 +10,14 @@
 //! key    home │ conversation
 //! value  version │ address              the text is behind its length
 //! ```
-//! Who is in a room is known to the shards of the sessions alone ([`looks`](super::looks)), so the
-//! home asks, and takes no silence for an answer. Whoever enters looks at the group before it reads
-//! it: so a shard that says that nobody does says it before whoever comes there reads, and a group
-//! that is read while the home asks is asked about anew. A server that stops lets everybody go, and
-//! ends nothing. That it is temporary is a row, stored before the change is; after a start each has
-//! its time of grace, for those who were there to come back. Invariant: no group ends while a
-//! session is in its room, if nothing that shards say to each other is lost; a shard has at most so
-//! many.
+//! Only the shards of the sessions know which are in a room ([`looks`](super::looks)), so the home
+//! asks, and a missing answer is no answer. A session that enters looks at the group before it
+//! reads it: so a shard whose answer is "none" gives it before a session that comes there reads,
+//! and a read of the group while the home asks makes it ask anew. A server that stops disconnects
+//! all clients, and ends no group. A row marks the group as temporary; it is stored before the
+//! change; after a start each group has a time of grace, in which its sessions may come back.
+//! Invariant: no group ends while a session is in its room, if no message between shards is lost;
+//! the number of temporary groups of a shard is limited.
 
 use crate::envelope::client_id_of;
 use crate::groups::changes::{Anew, ChangeOrder, change_entered};
@@ -38,40 +38,41 @@ use model::timeline::TimelineId;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-/// Groups about which a turn begins to ask.
+/// Maximum of groups about which a turn begins to ask.
 const ASKED_A_TURN: usize = 32;
 
-/// After so long it is asked again: not all have answered, or that the last has left was lost.
+/// The time after which the question is repeated: an answer, or the notice that the last session
+/// left, may be lost.
 const AGAIN: Duration = Duration::from_secs(300);
 
-/// The reason that is told when a group ends so.
+/// The reason in the message by which such a group ends.
 const REASON: &str = "The room was temporary, and nobody is in it any more.";
 
 const VERSION: u8 = 1;
 
-/// Temporary groups at home here.
+/// The temporary groups at home here.
 #[derive(Default)]
 pub(crate) struct Temporaries {
     known: HashMap<TimelineId, Temporary>,
-    /// When it is asked about which.
+    /// The times at which questions are due, with their groups.
     due: BTreeSet<(Instant, TimelineId)>,
     last: u64,
-    /// The server lets its clients go: that nobody is in a room says nothing.
+    /// The server disconnects its clients: an empty room means nothing.
     is_stopping: bool,
 }
 
 /// A temporary group.
 struct Temporary {
     group: AccountAddress,
-    /// When it is asked who is there.
+    /// The time of the next question.
     at: Instant,
     asking: Option<Asking>,
 }
 
-/// It is being asked, or about to be.
+/// A question that is under way, or about to be.
 struct Asking {
     number: u64,
-    /// Shards, and other servers as one, that have not said that nobody is.
+    /// The number of shards, with other servers as one, that have not answered "none".
     left: u16,
 }
 
@@ -87,7 +88,7 @@ impl Temporaries {
         was.is_some_and(|it| self.due.remove(&(it.at, conversation)))
     }
 
-    /// It is asked about a group at this time, anew if it is being asked.
+    /// Sets the time of a group's next question, and drops one that is under way.
     fn set_due(&mut self, conversation: TimelineId, at: Instant) {
         let Some(it) = self.known.get_mut(&conversation) else { return };
         self.due.remove(&(it.at, conversation));
@@ -95,22 +96,24 @@ impl Temporaries {
         self.due.insert((at, conversation));
     }
 
-    /// The last one of some has left a group: it is asked about it, unless it is already. Who was
-    /// asked before that says, or has said, what is so.
+    /// Asks about a group whose last session on some shard, or on other servers, has left, unless a
+    /// question is under way: its answers are or will be true.
     fn leave(&mut self, now: Now, conversation: TimelineId) {
         if self.known.get(&conversation).is_some_and(|it| it.asking.is_none()) {
             self.set_due(conversation, now.mono);
         }
     }
 
-    /// Somebody reads a group, or joins it, and may be about to be there.
+    /// Repeats a question that is under way, because an account reads the group, or joins it, and
+    /// may be about to be in its room.
     pub(super) fn interrupt(&mut self, now: Now, conversation: TimelineId) {
         if self.known.get(&conversation).is_some_and(|it| it.asking.is_some()) {
             self.set_due(conversation, now.mono);
         }
     }
 
-    /// A question to so many begins about a group whose time has come; which, and its number.
+    /// Begins a question to so many shards about a group that is due; returns the group and the
+    /// question's number.
     fn begin(&mut self, now: Now, left: u16) -> Option<(TimelineId, u64)> {
         let &(_, conversation) = self.due.first().filter(|(at, _)| *at <= now.mono)?;
         self.set_due(conversation, now.after(AGAIN));
@@ -119,14 +122,14 @@ impl Temporaries {
         Some((conversation, self.last))
     }
 
-    /// What is asked about a group, if that is this question still.
+    /// The question about a group, if this one is still under way.
     fn asked(&self, conversation: TimelineId, number: u64) -> Option<AttendanceAsked> {
         let it = self.known.get(&conversation)?;
         it.asking.as_ref().filter(|asking| asking.number == number)?;
         Some(AttendanceAsked { group: it.group.clone(), number })
     }
 
-    /// Somebody has answered. True: nobody is there.
+    /// Takes an answer. True: all have answered that no session is there.
     fn take(&mut self, conversation: TimelineId, told: &AttendanceTold) -> bool {
         let Some(it) = self.known.get_mut(&conversation) else { return false };
         let Some(asking) = it.asking.as_mut().filter(|it| it.number == told.number) else {
@@ -140,7 +143,7 @@ impl Temporaries {
         asking.left == 0
     }
 
-    /// Whether all have answered a question that nobody is there, and nobody came since.
+    /// Whether all have answered this question, no session is there, and none came since.
     fn is_over(&self, conversation: TimelineId, number: u64) -> bool {
         let asking = self.known.get(&conversation).and_then(|it| it.asking.as_ref());
         !self.is_stopping && asking.is_some_and(|it| it.number == number && it.left == 0)
@@ -164,7 +167,7 @@ fn read(key: &[u8], value: &[u8]) -> Option<(TimelineId, AccountAddress)> {
     bytes.ends((conversation, group)).filter(|_| rest.is_empty())
 }
 
-/// Nobody is in a group: it ends. What fails is asked again after a time.
+/// Ends a group without sessions. If that fails the question is repeated after a time.
 async fn end_unattended(mut flow: Flow, conversation: TimelineId, number: u64) {
     if flow.group(conversation, 0).await.is_err() {
         return;
@@ -181,27 +184,27 @@ impl Chat {
         now.after(Duration::from_secs(grace_s.into()))
     }
 
-    /// The log had this row when the shard started.
+    /// Restores a row of the log.
     pub(crate) fn restore_temporary(&mut self, key: &[u8], value: &[u8]) -> bool {
         let Some(of) = read(key, value) else { return false };
         self.temporaries.put(Instant::default(), of);
         true
     }
 
-    /// The log has told all that it had: the time of grace begins.
+    /// Begins the time of grace, after everything in the log was restored.
     pub(crate) fn temporaries_restored(&mut self, now: Now) {
         let at = self.after_grace(now);
         let all: Vec<TimelineId> = self.temporaries.known.keys().copied().collect();
         all.into_iter().for_each(|conversation| self.temporaries.set_due(conversation, at));
     }
 
-    /// Whether one more group of this shard may be temporary.
+    /// Whether the shard may have one more temporary group.
     pub(super) fn may_unpersist(&self) -> Result<(), ChatFault> {
         let most = self.settings.limits.chat.temporary_groups_max as usize;
         if self.temporaries.known.len() < most { Ok(()) } else { Err(ChatFault::TemporaryFull) }
     }
 
-    /// A group is about to be changed: the row that says that it is temporary, to be stored before.
+    /// Prepares a change of a group: returns the row to be stored before it becomes temporary.
     pub(super) fn temporary_changes(
         &mut self,
         now: Now,
@@ -215,8 +218,8 @@ impl Chat {
         Some(put(conversation, group))
     }
 
-    /// What a group is, is known: its row is there as that says. `group` is its address, where that
-    /// is known.
+    /// Corrects the row to the state of a group, which is known. `group` is its address, where
+    /// known.
     pub(super) fn is_temporary_as_known(
         &mut self,
         now: Now,
@@ -241,8 +244,8 @@ impl Chat {
         }
     }
 
-    /// While the server lets its clients go none ends. Afterwards their users have as long to come
-    /// back as after a start.
+    /// Keeps groups from ending while the server disconnects its clients. Afterwards sessions have
+    /// as long to come back as after a start.
     pub(crate) fn set_temporaries_kept(&mut self, now: Now, kept: bool) {
         let is_over = self.temporaries.is_stopping && !kept;
         self.temporaries.is_stopping = kept;
@@ -251,7 +254,7 @@ impl Chat {
         }
     }
 
-    /// It is time to ask about groups; when it is again.
+    /// Asks about groups that are due; returns when the next is.
     pub(crate) fn turn_temporaries(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         if self.temporaries.is_stopping {
             return None;
@@ -264,8 +267,7 @@ impl Chat {
         self.temporaries.due.first().map(|(at, _)| *at)
     }
 
-    /// What a group of this shard is, is known: it is asked who is there, if that makes a
-    /// difference.
+    /// Asks all shards about a group of this shard, whose state is known, if it is temporary.
     pub(super) fn ask_attendance(
         &mut self,
         now: Now,
@@ -280,15 +282,15 @@ impl Chat {
             let word = ChatWord::AttendanceAsked(Box::new(asked.clone()));
             fx.peer_messages.push((shard, word));
         }
-        // Somebody of another server may be about to become a member by entering.
+        // An account of another server may be about to become a member by entering.
         if self.settings.foreign.is_any() {
             fx.foreign.push(ForeignWord::Attendance(Box::new(asked.clone())));
         }
         self.attendance_asked(now, asked, fx);
     }
 
-    /// The home of a group asks whether a session of this shard is there. Of a server that stops
-    /// it hears nothing: silence ends nothing.
+    /// Answers the home of a group whether a session of this shard is there. A server that stops
+    /// does not answer: a missing answer ends no group.
     pub(crate) fn attendance_asked(&mut self, now: Now, asked: AttendanceAsked, fx: &mut Effects) {
         let AttendanceAsked { group, number } = asked;
         if !self.temporaries.is_stopping {
@@ -297,7 +299,7 @@ impl Chat {
         }
     }
 
-    /// The home of a group, which may be here, is told who is there.
+    /// Sends an answer to the home of a group, which may be here.
     pub(crate) fn tell_attendance(&mut self, now: Now, told: AttendanceTold, fx: &mut Effects) {
         let owner = self.settings.owner(&told.group);
         if owner == self.settings.shard {
@@ -306,8 +308,8 @@ impl Chat {
         fx.peer_messages.push((owner, ChatWord::AttendanceTold(Box::new(told))));
     }
 
-    /// A shard has said whether somebody is in a group that is at home here, or other servers have;
-    /// or that the last one has left.
+    /// Takes the answer of a shard, or of other servers, about a group that is at home here; or the
+    /// notice that their last session has left.
     pub(crate) fn attendance_told(&mut self, now: Now, told: &AttendanceTold) {
         let conversation = conversation_of(self.settings.home, &told.group);
         if told.number == 0 {
@@ -318,7 +320,7 @@ impl Chat {
         }
     }
 
-    /// The change by which a group ends that nobody is in, if it is still as all have said.
+    /// The change that ends a group without sessions, if all answers still hold.
     fn ending(&self, (conversation, number): (TimelineId, u64)) -> Option<ChangeOrder> {
         let state = &self.groups.known.get(&conversation)?.state;
         let (by, address) = state.one_with(GroupRole::Owner).filter(|_| state.is_temporary())?;
@@ -327,7 +329,7 @@ impl Chat {
             return None;
         }
         let home = self.settings.home;
-        // The same however often the group is tried to be ended.
+        // The change is the same for each retry.
         let of = [b"unattended" as &[u8], &conversation.to_bytes(), &state.last_id.to_be_bytes()];
         let (verb, title, members) = (GroupVerb::Dissolve, REASON.into(), Vec::new());
         Some(ChangeOrder {
@@ -401,7 +403,7 @@ mod tests {
         assert!(all.asked(conversation, 1).is_some(), "another one has left: it is asked already");
         assert!(all.take(conversation, &told(1, false)) && all.is_over(conversation, 1));
         assert!(!all.is_over(conversation, 2));
-        // Somebody reads it before it has ended.
+        // An account reads the group before it has ended.
         all.interrupt(now(11), conversation);
         assert!(!all.is_over(conversation, 1) && all.asked(conversation, 1).is_none());
         assert_eq!(all.due, [(at(11), conversation)].into(), "it is asked again");

@@ -1,10 +1,10 @@
-//! Beginnings: an account follows a group from some message on, which its row says before the
-//! parcel that told it is confirmed.
+//! Beginnings: an account follows a group from some message on; its row has this before the parcel
+//! of the message is confirmed.
 //!
-//! A beginning waits until everything before it, of the shard that told it, is in its inboxes: what
-//! was written there stands before what is drawn. What the log refuses is asked for once more here:
-//! parcels behind it may be done, and do not come again. Invariant: a parcel is confirmed when
-//! every row that it is about says so.
+//! A beginning waits until all earlier parcels of its shard are in their inboxes: written entries
+//! come before those that are drawn. A write that the log refuses is repeated here: later parcels
+//! may be done, so the sender would not repeat it. Invariant: a parcel is confirmed when each of
+//! its rows is written.
 
 use super::row::{self, Following};
 use super::{Followed, Step};
@@ -17,18 +17,18 @@ use model::ports::log::{Call, Done, Write};
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
-/// A parcel that says who follows from now on.
+/// A parcel that names the new followers of a group.
 pub(super) struct Beginning {
     inboxes: Arc<[TimelineId]>,
     conversation: TimelineId,
     from: Seq,
-    /// They are invited: whoever is away is woken.
+    /// The new followers are invited: offline devices are notified.
     wakes: bool,
-    /// Rows that are not written, once they are being written.
+    /// The number of rows that are not written yet, once they are being written.
     left: Option<usize>,
 }
 
-/// An account is to follow a group from a place on, as a parcel says.
+/// An account that is to follow a group from a place on, by a parcel.
 #[derive(Clone, Copy)]
 pub(super) struct Begin {
     conversation: TimelineId,
@@ -37,7 +37,7 @@ pub(super) struct Begin {
 }
 
 impl Chat {
-    /// A parcel says who follows its group from now on.
+    /// Takes a parcel that names the new followers of its group.
     pub(crate) fn begins(&mut self, from: ShardId, parcel: Parcel) {
         let Parcel { number, inboxes, conversation, cargo, .. } = parcel;
         let (from, seq) = ((from, number), cargo.seq());
@@ -49,7 +49,7 @@ impl Chat {
         self.follows.begins.insert(from, beginning);
     }
 
-    /// Those parcels go on before which everything is where it belongs.
+    /// Continues the parcels before which all others are in their inboxes.
     pub(crate) fn begins_that_may(&mut self, now: Now, fx: &mut Effects) {
         let open = self.follows.begins.iter().filter(|(_, it)| it.left.is_none());
         let may = |(from, number): &(ShardId, u64)| self.inboxes.is_next(*from, *number);
@@ -65,7 +65,7 @@ impl Chat {
             for &inbox in &*inboxes {
                 self.follows.begins_now(inbox);
                 if wakes && !self.pushes.registered_of(&[inbox]).is_empty() {
-                    // Its mark stands before its row, and is drawn for.
+                    // The mark for a push is stored before the row, and is drawn for.
                     self.owes_undrawn(now, inbox, fx);
                 }
                 self.follows.followers.entry(inbox).or_default().line.push_back(begin);
@@ -74,7 +74,7 @@ impl Chat {
         }
     }
 
-    /// The next beginning of a follower is stored.
+    /// Stores the next beginning of a follower.
     pub(super) fn begin_next(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         let may_ask = self.log.may_ask();
         let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
@@ -108,7 +108,7 @@ impl Chat {
         self.log.ask(PendingCall::Follow(inbox), Call::Write(write), fx);
     }
 
-    /// A row of a follower was read or written, or all were read.
+    /// Takes the log's result of reading or writing a row of a follower, or of reading all.
     pub(crate) fn follow_goes_on(
         &mut self,
         now: Now,
@@ -121,7 +121,7 @@ impl Chat {
         match (step, result) {
             (Step::Row, Ok(Done::Row(row))) => {
                 let Some(begin) = follower.line.front().copied() else { return };
-                // One that cannot be read is none.
+                // A row that cannot be decoded counts as none.
                 let following = row.and_then(|row| Following::decode(&row));
                 let mut following = following.unwrap_or_default();
                 let begins = following.begins(begin.from);
@@ -140,7 +140,7 @@ impl Chat {
         }
     }
 
-    /// A beginning of a follower is stored.
+    /// Ends a beginning of a follower that is stored.
     fn begun(&mut self, inbox: TimelineId) {
         let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
         let Some(Begin { parcel, .. }) = follower.line.pop_front() else { return };

@@ -1,9 +1,10 @@
-//! Draws: what an account lacks of a group is read from its conversation and put into its inbox.
+//! Draws: the messages of a group that an account lacks are read from the conversation and put into
+//! its inbox.
 //!
-//! One group at a time an account, so many messages at a time: those behind them when these stand
-//! there. What is read is as a history has it, so that what was called back or edited meanwhile
-//! takes its place all the same. Invariant: a message is put into an inbox behind all before it,
-//! and not once more.
+//! An account draws from one group at a time, a few messages at a time: the next ones when these
+//! are stored. Messages are read as for a history, so one that was recalled or edited meanwhile
+//! gets its place all the same. Invariant: a message is put into an inbox behind all before it, and
+//! only once.
 
 use super::row::{self, Following};
 use super::{Followed, Follower, Step};
@@ -25,10 +26,10 @@ use model::timeline::{Message, Seq, TimelineId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Messages that are drawn at once for one account.
+/// Maximum of messages that are drawn at once for one account.
 const AT_ONCE: u16 = 64;
 
-/// A message that is being put into the inbox of who draws it.
+/// A message that is being stored in the inbox of the account that draws it.
 pub(crate) struct Drawing {
     inbox: TimelineId,
     entry: Entry,
@@ -36,8 +37,8 @@ pub(crate) struct Drawing {
     owed: Vec<TimelineId>,
 }
 
-/// What a message is to whom: by the name of who said it, whose membership it ends, whom it
-/// mentions.
+/// The relation of a message to accounts: by its sender's name hash, the memberships that it ends,
+/// and the accounts that it mentions.
 pub(super) struct Bearing {
     own: u64,
     ends: Ends,
@@ -53,7 +54,7 @@ impl Bearing {
 }
 
 impl Chat {
-    /// Rows of a follower were read.
+    /// Takes the rows of a follower that were read.
     pub(super) fn rows_loaded(
         &mut self,
         now: Now,
@@ -65,7 +66,7 @@ impl Chat {
         let before = follower.groups.len();
         for (key, value) in rows {
             let of = row::conversation_of(key);
-            // One that cannot be read is none.
+            // A row that cannot be decoded counts as none.
             let Some((of, following)) = of.zip(Following::decode(value)) else { continue };
             follower.groups.insert(of, Followed::new(following));
             self.follows.live.entry(of).or_default().joins(inbox);
@@ -83,8 +84,8 @@ impl Chat {
         self.for_account(now, inbox, Task { wait, wish, what }, fx);
     }
 
-    /// What an account knows of its conversations is whole: so far its inbox has those that it
-    /// follows.
+    /// Takes the account's state of its conversations, once it is complete: it has how far the
+    /// inbox has the groups that the account follows.
     pub(crate) fn cursors_known(&mut self, now: Now, inbox: TimelineId, is_known: bool) {
         let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
         if follower.step != Step::Cursors {
@@ -105,7 +106,7 @@ impl Chat {
         self.follows.is_due(inbox);
     }
 
-    /// Reads what comes next of a group.
+    /// Reads the next messages of a group.
     pub(super) fn fetch_next(
         &mut self,
         now: Now,
@@ -127,7 +128,7 @@ impl Chat {
         self.read_for(now, Requester::NOBODY, Wanted::Draw(inbox), (by_shard, by), fx);
     }
 
-    /// Messages of a group were read for a follower, or why not.
+    /// Takes the messages of a group that were read for a follower, or the fault.
     pub(super) fn messages_fetched(
         &mut self,
         now: Now,
@@ -181,7 +182,8 @@ impl Chat {
         self.follows.is_due(inbox);
     }
 
-    /// Whether an account follows a group from this message on: it is a member by it, or invited.
+    /// Whether an account follows a group from this message on: by it the account becomes a member,
+    /// or is invited.
     fn is_told_first(&self, message: &ChatMessage, inbox: TimelineId) -> bool {
         let is_one = |verb: GroupVerb| verb.makes_members() || verb == GroupVerb::Invite;
         let change = GroupChange::of(&message.content).filter(|it| is_one(it.verb));
@@ -189,14 +191,14 @@ impl Chat {
         named.map(|it| it.address.inbox(self.settings.home, it.id)).any(|it| it == inbox)
     }
 
-    /// What a message is to those who draw it.
+    /// The relation of a message to the accounts that draw it.
     pub(super) fn bearing_of(&self, message: &Arc<ChatMessage>) -> Bearing {
         let cargo = Cargo::Message(message.clone());
         let own = message.from.home_hash(self.settings.home);
         Bearing { own, ends: self.ends_for(&cargo), mentioned: self.mentioned_by(&cargo) }
     }
 
-    /// Messages take their places in the inbox of who draws them.
+    /// Stores messages in the inbox of the account that draws them.
     fn draw(
         &mut self,
         now: Now,
@@ -221,7 +223,8 @@ impl Chat {
         }
     }
 
-    /// The call by which a reference takes its place in inboxes, and those that owe it then.
+    /// The call that stores a reference in inboxes, and those of the inboxes that owe pushes for
+    /// it.
     pub(super) fn append_of(
         &mut self,
         now: Now,
@@ -245,7 +248,7 @@ impl Chat {
         )
     }
 
-    /// A message has its place in the inbox of who drew it, or not.
+    /// Takes the log's result for a message in the inbox of the account that draws it.
     pub(crate) fn drawn(&mut self, now: Now, drawing: Drawing, result: Answered, fx: &mut Effects) {
         let Drawing { inbox, entry, cargo, owed } = drawing;
         let place = match &result {
@@ -274,7 +277,7 @@ impl Chat {
         self.follows.is_due(inbox);
     }
 
-    /// A message stands in the inbox of a follower.
+    /// Records that the inbox of a follower has a message.
     pub(super) fn has_drawn(
         &mut self,
         now: Now,

@@ -1,10 +1,10 @@
-//! What is asked of an account's inbox while it draws is held until it has: a page that reaches the
-//! end has what was said in groups, and a list counts it.
+//! Held requests: while an account draws, requests about its inbox wait, so that a page that
+//! reaches the end has the messages of groups, and a list counts them.
 //!
-//! Held are pulls, lists of conversations and searches. They are let go when all is drawn, or as
-//! much as may be before a device has come further, or when it cannot be now. For the beginning of
-//! a list more is drawn once: whoever comes after a long absence sees the last message of each
-//! group. Invariant: nothing is held for a follower that waits for nothing.
+//! Pulls, lists of conversations and searches are held. They go on when all is drawn, or as much as
+//! may be before a device has come further, or when drawing is not possible now. For the beginning
+//! of a list more is drawn once: after a long absence a device sees the last message of each group.
+//! Invariant: no request is held for a follower that waits for nothing.
 
 use super::{Follower, Step};
 use crate::{Chat, Effects};
@@ -13,20 +13,21 @@ use model::chat::ChatRequest;
 use model::id::{ConnRef, SessionRef};
 use model::timeline::Seq;
 
-/// Requests that are held, an account. One more is answered by what its inbox has.
+/// Maximum of requests held, per account. A further one is answered with what the inbox has.
 const HELD_MAX: usize = 256;
 
-/// What a device has asked for.
+/// A request that is held, with its session.
 pub(super) type Held = (SessionRef, ChatRequest);
 
 impl Follower {
-    /// Whether what its inbox has may be less than what it will have in a moment.
+    /// Whether the inbox may have less than it will have in a moment.
     fn is_drawing(&self, may_draw: bool) -> bool {
         let may_draw = may_draw || self.list_room > 0;
         !self.has_drawn() && (may_draw || !self.is_loaded || self.step != Step::Idle)
     }
 
-    /// So many more messages may be drawn for a list, once until all is drawn. Whether they may.
+    /// Grants up to `most` more messages to be drawn for a list, once until all is drawn. Returns
+    /// whether they were granted.
     fn makes_list_room(&mut self, most: u32) -> bool {
         let is_new = !self.had_list_room && !self.has_drawn();
         if is_new {
@@ -37,8 +38,8 @@ impl Follower {
 }
 
 impl Chat {
-    /// A request is held, if it is asked of an inbox that is being drawn into. Else it is given
-    /// back.
+    /// Holds a request about an inbox into which messages are being drawn. Returns any other
+    /// request.
     pub(crate) fn holds(&mut self, from: ConnRef, request: ChatRequest) -> Option<ChatRequest> {
         let session = match &request {
             ChatRequest::Pull { session, .. }
@@ -65,7 +66,7 @@ impl Chat {
         None
     }
 
-    /// Those that were let go are answered, over whatever connection their sessions have now.
+    /// Answers the requests that were let go, over the present connections of their sessions.
     pub(super) fn answer_held(&mut self, now: Now, fx: &mut Effects) {
         for (session, request) in std::mem::take(&mut self.follows.let_go) {
             if let Some(conn) = self.sessions.slab.at(session.key()).map(|it| it.conn) {

@@ -1,5 +1,5 @@
-//! Groups that are read: accounts of this shard follow them, and draw what was said into their
-//! inboxes when they are here.
+//! Follows: in a large group, whose messages are read and not written to inboxes, the accounts of
+//! this shard follow it: they draw its messages into their inboxes while they have devices online.
 //!
 //! ```text
 //! conversation's shard                    account's shard
@@ -10,13 +10,13 @@
 //!       ─────────────────────────────────► messages ─► the inbox ───┘ until nothing is left
 //! device comes ─► rows, what the inbox has ─► draws, not far beyond what it was sent
 //! ```
-//! The conversation's log is the only copy for whoever is away; a reference takes its place in an
-//! inbox when there is a device for it, or somebody to be woken. So devices see one inbox, in one
+//! The conversation's log is the only copy for offline accounts; a reference is stored in an inbox
+//! when a device can take it, or a device is to be notified. So devices see one inbox, in one
 //! order, however a group is distributed. How far an inbox has a group is the sum of the inbox
-//! ([`conversations`](crate::conversations)); its row says only since when the account follows, and
-//! where that ended. What ends a membership is read in its place among the messages. Invariant: of
-//! what was said while it was a member an account's inbox has everything up to a place, in order,
-//! and nothing twice.
+//! ([`conversations`](crate::conversations)); the row of a follow has only the place since when the
+//! account follows, and where that ended. The end of a membership is read at its place among the
+//! messages. Invariant: of the messages sent while an account was a member its inbox has all up to
+//! a place, in order, and none twice.
 
 mod begins;
 mod draws;
@@ -39,91 +39,91 @@ use std::time::Duration;
 pub(crate) use draws::Drawing;
 pub(crate) use nudges::Together;
 
-/// After so long what could not be read or written is tried again.
+/// The time after which a read or write that failed is tried again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Accounts of this shard that follow groups, as far as they are in memory.
+/// The accounts of this shard that follow groups, as far as they are in memory.
 #[derive(Default)]
 pub(crate) struct Follows {
     followers: HashMap<TimelineId, Follower>,
-    /// Groups of all of them.
+    /// The number of groups that all of them follow.
     count: usize,
-    /// What is said in groups whose followers are in memory.
+    /// New messages of groups whose followers are in memory.
     live: HashMap<TimelineId, Live>,
-    /// Those of them in which something waits.
+    /// Those of these groups in which messages wait.
     loud: BTreeSet<TimelineId>,
-    /// Followers that may go on, at this turn.
+    /// Followers that may go on, in this turn.
     due: Vec<TimelineId>,
-    /// Those that go on later.
+    /// Followers that go on later.
     later: BTreeSet<(Instant, TimelineId)>,
-    /// What was read for them since the last turn.
+    /// Messages that were read for followers since the last turn.
     pub(crate) fetched: Vec<(TimelineId, Result<Fetched, ChatFault>)>,
-    /// What was asked of inboxes, and waited until these were drawn into.
+    /// Requests about inboxes that waited until messages were drawn, and may be answered.
     let_go: Vec<held::Held>,
-    /// Parcels that say who follows from now on, and wait for those before them.
+    /// Parcels that name new followers, and wait for the parcels before them.
     begins: BTreeMap<(ShardId, u64), begins::Beginning>,
-    /// In how many of these, that wait, an inbox is.
+    /// The number of these waiting parcels that name an inbox.
     to_begin: HashMap<TimelineId, u32>,
 }
 
 /// An account that follows groups.
 #[derive(Default)]
 struct Follower {
-    /// Its groups, when `is_loaded`.
+    /// The account's groups, when `is_loaded`.
     groups: BTreeMap<TimelineId, Followed>,
     is_loaded: bool,
     step: Step,
-    /// Beginnings that wait to be stored.
+    /// Beginnings that are to be stored.
     line: VecDeque<begins::Begin>,
-    /// What there is is drawn whoever is here.
+    /// All messages are drawn, even without a device online.
     draws_all: bool,
-    /// Somebody waits for that, and asks now and then.
+    /// An erasure waits for that, and asks now and then.
     is_asked: bool,
     /// Pushes wait for that.
     wakes: bool,
-    /// Messages that may be drawn besides, for a list of conversations.
+    /// Messages that may be drawn in addition, for a list of conversations.
     list_room: u32,
-    /// There was such room since all was drawn the last time.
+    /// Such messages were granted since all was drawn the last time.
     had_list_room: bool,
-    /// The group that was drawn from last.
+    /// The group from which messages were drawn last.
     last_drawn: Option<TimelineId>,
-    /// What devices have asked of the inbox meanwhile.
+    /// Requests of devices about the inbox that wait meanwhile.
     held: Vec<held::Held>,
 }
 
 /// A group that an account follows.
 struct Followed {
     following: Following,
-    /// There may be more than the inbox has.
+    /// The group may have messages that the inbox does not have.
     is_behind: bool,
-    /// The last message that is known to be there.
+    /// The last place of the group that is known to have a message.
     target: Seq,
-    /// Whoever waits for what was there waits for this one.
+    /// The place up to which an erasure or a push waits for messages.
     wanted: Seq,
-    /// What is there has never been read to its end.
+    /// The group's messages have never been read to their end.
     is_unread: bool,
-    /// Appends of messages that several draw together.
+    /// The number of appends under way of messages that several followers draw together.
     together: u32,
-    /// Since when it follows is not yet in its row.
+    /// The row does not yet have the place since when the account follows.
     is_unstored: bool,
 }
 
-/// What a follower waits for.
+/// The step for which a follower waits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Step {
     #[default]
     Idle,
-    /// The row of a group.
+    /// The row of a group is being read.
     Row,
-    /// That it is written.
+    /// The row is being written.
     Writing,
-    /// All rows.
+    /// All rows are being read.
     Rows,
-    /// How far the inbox has the groups.
+    /// The account's state is being read: how far the inbox has the groups.
     Cursors,
-    /// Messages of a group; the last that was known to be there when they were asked for.
+    /// Messages of a group are being read; the last place that was known when the read began.
     Messages(TimelineId, Seq),
-    /// So many places in the inbox; one was refused; there are more.
+    /// So many references are being stored in the inbox; one was refused; the group has more.
     Places { conversation: TimelineId, left: u32, has_failed: bool, more: bool },
 }
 
@@ -136,18 +136,18 @@ impl Followed {
 }
 
 impl Followed {
-    /// There is a message that it has not.
+    /// Records a message that the follower has to draw alone.
     fn lacks(&mut self, seq: Seq) {
         self.hears(seq);
         self.is_behind |= self.following.wants(seq);
     }
 
-    /// There is a message.
+    /// Records that the group has a message.
     fn hears(&mut self, seq: Seq) {
         self.target = self.target.max(seq);
     }
 
-    /// Whether the inbox has what is waited for.
+    /// Whether the inbox has the messages that are waited for.
     fn has_wanted(&self) -> bool {
         let is_over = self.following.next_behind().is_none();
         is_over || !self.is_unread && !self.following.wants(self.wanted)
@@ -155,8 +155,8 @@ impl Followed {
 }
 
 impl Follower {
-    /// A group of which something may be drawn by this account alone: one after the other, so that
-    /// a loud one does not keep others from being drawn.
+    /// The next group from which this account alone may draw messages: groups take turns, so that a
+    /// loud one does not keep others from being drawn.
     fn next_to_draw(&self) -> Option<(TimelineId, Seq, Seq)> {
         let last = self.last_drawn;
         let behind_last = self.groups.iter().filter(|(of, _)| Some(**of) > last);
@@ -166,18 +166,18 @@ impl Follower {
         open.filter_map(|(of, it)| next(it).map(|(behind, target)| (*of, behind, target))).next()
     }
 
-    /// Whether all of it is known, and it waits for nothing.
+    /// Whether all groups of the follower are known, and it waits for nothing.
     fn is_ready(&self) -> bool {
         self.is_loaded && self.line.is_empty() && self.step == Step::Idle
     }
 
-    /// Whether nothing is left that it would draw.
+    /// Whether the follower has nothing left to draw.
     fn has_drawn(&self) -> bool {
         self.is_ready()
             && self.groups.values().all(|it| !it.is_behind || it.following.next_behind().is_none())
     }
 
-    /// Whether it may leave memory: nothing of it is with the log.
+    /// Whether the follower may leave memory: no call of it is with the log.
     fn is_idle(&self) -> bool {
         let is_together = self.groups.values().any(|it| it.together > 0);
         self.step == Step::Idle && self.line.is_empty() && !is_together
@@ -185,19 +185,19 @@ impl Follower {
 }
 
 impl Follows {
-    /// A follower is looked at this turn.
+    /// Queues a follower for this turn.
     pub(crate) fn is_due(&mut self, inbox: TimelineId) {
         self.due.push(inbox);
     }
 
-    /// A device of an account has come further: there may be room in its inbox.
+    /// Continues a follower whose device has come further: its inbox may have room.
     pub(crate) fn comes_further(&mut self, inbox: TimelineId) {
         if self.followers.get(&inbox).is_some_and(|it| it.next_to_draw().is_some()) {
             self.due.push(inbox);
         }
     }
 
-    /// A beginning of an inbox waits no longer: it is in its line.
+    /// Counts a beginning of an inbox as no longer waiting: it is in the follower's line.
     fn begins_now(&mut self, inbox: TimelineId) {
         if let Entry::Occupied(mut count) = self.to_begin.entry(inbox) {
             *count.get_mut() -= 1;
@@ -207,48 +207,50 @@ impl Follows {
         }
     }
 
-    /// Somebody waits for what is known to be there in the groups of an account.
+    /// Waits for all messages that are known in the groups of an account.
     fn wants(&mut self, inbox: TimelineId) -> &mut Follower {
         let follower = self.followers.entry(inbox).or_default();
         follower.groups.values_mut().for_each(|it| it.wanted = it.target);
         follower
     }
 
-    /// Whether an inbox has what is waited for, of all groups of its account; none is about to be
-    /// followed. What was said since has its own nudge, so a loud group keeps nobody waiting.
+    /// Whether an inbox has the messages that are waited for, of all groups of its account, and the
+    /// account is about to follow no other. Later messages have their own nudge, so a loud group
+    /// keeps no request waiting.
     fn has_wanted(&self, inbox: TimelineId) -> bool {
         let follower = self.followers.get(&inbox).filter(|it| it.is_ready());
         let is_to_begin = self.to_begin.contains_key(&inbox);
         follower.is_some_and(|it| !is_to_begin && it.groups.values().all(Followed::has_wanted))
     }
 
-    /// Whether there is something to do at this turn.
+    /// Whether this turn has work.
     pub(crate) fn has_more(&self) -> bool {
         let waits = |of: &TimelineId| self.live.get(of).is_some_and(Live::may_go_on);
         let is_asked = !self.let_go.is_empty() || !self.fetched.is_empty();
         is_asked || !self.due.is_empty() || self.loud.iter().any(waits)
     }
 
-    /// A device of an account has come: what is asked of its inbox waits until it has drawn.
+    /// Begins to draw for an account whose device has logged in: requests about its inbox wait
+    /// until it has drawn.
     pub(crate) fn comes(&mut self, inbox: TimelineId) {
         self.followers.entry(inbox).or_default();
         self.due.push(inbox);
     }
 
-    /// A follower goes on later; what it has is what there is until then.
+    /// Continues a follower later; until then its requests are answered with what the inbox has.
     fn waits(&mut self, now: Now, inbox: TimelineId) {
         self.lets_go(inbox);
         self.later.insert((now.after(AGAIN), inbox));
     }
 
-    /// What is held of a follower waits no longer.
+    /// Lets the requests of a follower go on.
     fn lets_go(&mut self, inbox: TimelineId) {
         if let Some(follower) = self.followers.get_mut(&inbox) {
             self.let_go.append(&mut follower.held);
         }
     }
 
-    /// A follower leaves memory.
+    /// Removes a follower from memory.
     fn forget(&mut self, inbox: TimelineId) {
         let Some(follower) = self.followers.remove(&inbox) else { return };
         self.count -= follower.groups.len();
@@ -279,7 +281,7 @@ impl Follows {
 }
 
 impl Chat {
-    /// Whether some device of an account would be sent what comes into its inbox, before long.
+    /// Whether some device of an account would soon be sent a new entry of its inbox.
     fn may_draw(&self, inbox: TimelineId) -> bool {
         let Some(online) = self.sessions.online.get(&inbox) else { return false };
         let ahead = u64::from(self.settings.limits.chat.drawn_ahead_max);
@@ -287,7 +289,7 @@ impl Chat {
         known.map(|it| it.known).max().is_some_and(|known| known + ahead > online.head)
     }
 
-    /// Goes on with followers; when to come back.
+    /// Continues followers; returns when to continue.
     pub(crate) fn turn_follows(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.begins_that_may(now, fx);
         for (inbox, result) in std::mem::take(&mut self.follows.fetched) {
@@ -312,7 +314,8 @@ impl Chat {
         later.into_iter().chain(self.follows.has_more().then_some(now.mono)).min()
     }
 
-    /// An account draws what is there, whoever is here; asked again and again until it has.
+    /// Draws all messages of an account, even without a device online, for its erasure, which asks
+    /// repeatedly. True: all are drawn.
     pub(crate) fn has_drawn_all(&mut self, inbox: TimelineId) -> bool {
         let was_asked = self.follows.followers.get(&inbox).is_some_and(|it| it.is_asked);
         let is_over = was_asked && self.follows.has_wanted(inbox);
@@ -325,13 +328,13 @@ impl Chat {
         is_over
     }
 
-    /// What is there is drawn, for the devices of an account are to be woken.
+    /// Draws all messages of an account, whose devices are to be notified.
     pub(crate) fn draws_for_push(&mut self, inbox: TimelineId) {
         self.follows.wants(inbox).wakes = true;
         self.follows.is_due(inbox);
     }
 
-    /// Does what is next for a follower, if it waits for nothing.
+    /// Takes the next step of a follower, if it waits for nothing.
     fn advance_follower(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
         let may_draw = self.may_draw(inbox);
         let is_here = self.sessions.online.contains_key(&inbox);
@@ -365,7 +368,8 @@ impl Chat {
         self.forget_if_idle(inbox, is_here);
     }
 
-    /// Whether an inbox has what somebody has waited for, who is told.
+    /// Whether an inbox has the messages that were waited for; if so, the erasure or the pushes go
+    /// on.
     fn has_what_was_wanted(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) -> bool {
         if !self.follows.has_wanted(inbox) {
             return false;
@@ -384,7 +388,8 @@ impl Chat {
         true
     }
 
-    /// Who is not here leaves memory when there are many, and who follows nothing at once.
+    /// Removes a follower from memory: if it follows no group, at once; if it has no device online,
+    /// when memory has many.
     fn forget_if_idle(&mut self, inbox: TimelineId, is_here: bool) {
         let most = self.settings.limits.chat.followed_known_max as usize;
         let Some(it) = self.follows.followers.get(&inbox) else { return };

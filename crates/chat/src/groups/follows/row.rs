@@ -1,11 +1,12 @@
-//! Row of a group that an account follows: since when, and how far it was.
+//! The row of a group that an account follows: the places since when it follows, and how far it has
+//! drawn.
 //!
 //! ```text
 //! key    home │ inbox (16) │ conversation (16)
 //! value  version u8 │ upto u64 │ count u8 × (the place from which on it follows u64)
 //! ```
-//! Several places where one is: the account was added again before it had drawn that it was
-//! removed. Invariant: places rise, and all of them are behind `upto`.
+//! A row has several places if the account was added again before it had drawn its removal.
+//! Invariant: places rise, and all of them are behind `upto`.
 
 use base::bytes::ByteReader;
 use model::ports::log::{ROWS_MAX, Read, RowHome, Table, Write};
@@ -14,26 +15,26 @@ use std::collections::VecDeque;
 
 const VERSION: u8 = 2;
 
-/// The version before knew no rest.
+/// The version before had no `rest`.
 const VERSION_BEFORE: u8 = 1;
 
-/// Times that an account may have become a member without having drawn that it was removed. Those
-/// behind them are found in the conversation, when these are drawn.
+/// Maximum of times that an account may have become a member without having drawn its removal.
+/// Further ones are found in the conversation, when these are drawn.
 const BEGINNINGS_MAX: usize = 16;
 
-/// How an account follows a group.
+/// The places from which an account follows a group.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Following {
-    /// Up to here nothing is to be drawn any more.
+    /// No message up to this place is to be drawn any more.
     pub(super) upto: Seq,
-    /// The places from which on it follows: the first until it is removed, and so on.
+    /// The places from which the account follows: from the first until it is removed, and so on.
     beginnings: VecDeque<Seq>,
-    /// It may follow from further places on, behind these, that are not remembered.
+    /// The account may follow from further places on, behind these, which the row does not have.
     rest: bool,
 }
 
 impl Following {
-    /// It follows from this place on. False: that was known.
+    /// Follows from this place on. False: the row had that.
     pub(super) fn begins(&mut self, from: Seq) -> bool {
         let last = self.beginnings.back().copied().unwrap_or(0);
         if from <= self.upto.max(last) {
@@ -46,24 +47,25 @@ impl Following {
         true
     }
 
-    /// Whether what follows is looked for, message by message: all that was remembered is over.
+    /// Whether the next place to follow from has to be found, message by message: the row has no
+    /// more.
     pub(super) fn looks(&self) -> bool {
         self.rest && self.beginnings.is_empty()
     }
 
-    /// It follows from this place on, as was found.
+    /// Follows from this place on, which was found in the conversation.
     pub(super) fn finds(&mut self, from: Seq) {
         self.has(from.saturating_sub(1));
         self.beginnings.push_back(from);
     }
 
-    /// Nothing was found up to the end.
+    /// Ends the search, which found no place up to the end.
     pub(super) fn finds_nothing(&mut self) {
         self.rest &= !self.beginnings.is_empty();
     }
 
-    /// The inbox has what stands at this place, behind which the account was no member that was
-    /// remembered: it is one.
+    /// Records that the inbox has a message at this place. If it is behind all that the row has,
+    /// the account has become a member again.
     pub(super) fn goes_on_behind(&mut self, seq: Seq) {
         let is_found = self.looks() && seq > self.upto;
         self.has(seq);
@@ -72,12 +74,12 @@ impl Following {
         }
     }
 
-    /// The inbox has what was said up to a place.
+    /// Records that the inbox has the messages up to a place.
     pub(super) fn has(&mut self, seq: Seq) {
         self.upto = self.upto.max(seq);
     }
 
-    /// At that place it was removed.
+    /// Records that the account was removed at this place.
     pub(super) fn ends(&mut self, seq: Seq) {
         self.has(seq);
         while self.beginnings.front().is_some_and(|from| *from <= seq) {
@@ -85,7 +87,7 @@ impl Following {
         }
     }
 
-    /// Behind which place there is something to be drawn; `None`: it follows no more.
+    /// The place behind which messages are to be drawn; `None`: the account follows no more.
     pub(super) fn next_behind(&self) -> Option<Seq> {
         match self.beginnings.front() {
             Some(first) => Some(self.upto.max(first.saturating_sub(1))),
@@ -93,7 +95,7 @@ impl Following {
         }
     }
 
-    /// Whether what stands at a place is for the account.
+    /// Whether a message at this place is to be drawn.
     pub(super) fn wants(&self, seq: Seq) -> bool {
         self.next_behind().is_some_and(|behind| seq > behind)
     }
@@ -131,19 +133,20 @@ pub(super) fn read_one(inbox: TimelineId, conversation: TimelineId) -> Read {
     Read::Row { table: Table::ChatFollows, key: key_of(inbox, conversation) }
 }
 
-/// Rows of an account, behind one of them.
+/// Reads rows of an account, behind one of them.
 pub(super) fn read(inbox: TimelineId, after: Option<Box<[u8]>>) -> Read {
     let prefix = RowHome::key_of(inbox, &[]);
     Read::Rows { table: Table::ChatFollows, prefix, after, count: ROWS_MAX }
 }
 
-/// The conversation that a row is of.
+/// The conversation of a row.
 pub(super) fn conversation_of(key: &[u8]) -> Option<TimelineId> {
     let (_, rest) = RowHome::parts_of(key)?;
     TimelineId::from_bytes(rest.try_into().ok()?)
 }
 
-/// A write that changes nothing: when it is done, so is all that was handed over before it.
+/// A write that changes nothing: once it is done, so are all writes that were handed over before
+/// it.
 pub(super) fn nothing(inbox: TimelineId) -> Write {
     Write::Delete { table: Table::ChatFollows, key: RowHome::key_of(inbox, &[b"nothing"]) }
 }

@@ -1,25 +1,25 @@
-//! Those who were members of a group: by which message each has left, and whether it went by
-//! itself.
+//! Former members of a group: the message by which each has left, and whether it left by itself.
 //!
-//! Pure, and part of the state: told the same changes, it knows the same. Invariant: of no account
-//! a later message is said than that by which it left; of one that is not remembered any more,
-//! none.
+//! Pure, and part of the state: the same changes make the same former members. Invariant: no
+//! account gets a later message as the one by which it left; for an account that is no longer
+//! remembered, the message is unknown.
 
 use model::timeline::TimelineId;
 use std::collections::BTreeMap;
 
-/// Accounts that are remembered of a group. With one more the one that left first is forgotten.
+/// Maximum of former members that are remembered of a group. One more drops the one that left
+/// first.
 const LEAVERS_MAX: usize = 4_096;
 
 /// Accounts that were members.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Leavers {
-    /// By their inboxes: the number of the message by which it left, and whether it did by itself.
+    /// By their inboxes: the number of the message by which an account left, and whether by itself.
     known: BTreeMap<TimelineId, (u64, bool)>,
-    /// The message by which all left who were members then: the group was dissolved. 0: it was not.
+    /// The message by which the group was dissolved, and all of its members left; 0: none.
     ended: u64,
     last: u64,
-    /// Somebody is forgotten.
+    /// Some former member was dropped.
     has_forgotten: bool,
 }
 
@@ -28,7 +28,7 @@ impl Leavers {
         self.known.len()
     }
 
-    /// The number of the last message by which somebody left; 0: nobody has.
+    /// The number of the last message by which a member left; 0: no member has.
     pub(super) fn last(&self) -> u64 {
         self.last
     }
@@ -45,23 +45,23 @@ impl Leavers {
         }
     }
 
-    /// All who are members leave by this message.
+    /// All members leave by this message.
     pub(super) fn all_leave(&mut self, id: u64) {
         (self.last, self.ended) = (self.last.max(id), id);
     }
 
-    /// It is a member again.
+    /// Removes an account that is a member again.
     pub(super) fn come_back(&mut self, inbox: TimelineId) {
         self.known.remove(&inbox);
     }
 
-    /// Whether an account that is no member went by itself.
+    /// Whether an account that is no member left by itself.
     pub(super) fn went(&self, inbox: TimelineId) -> bool {
         self.known.get(&inbox).is_some_and(|(_, by_itself)| *by_itself)
     }
 
-    /// By which message an account left that is no member. 0: that is not known, so it is to read
-    /// what it has as it was said.
+    /// The message by which an account left that is no member. 0: unknown, so the account is to
+    /// read messages as they were when they were sent.
     pub(super) fn left_by(&self, inbox: TimelineId) -> u64 {
         match self.known.get(&inbox) {
             Some((id, _)) => *id,

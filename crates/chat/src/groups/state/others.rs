@@ -1,8 +1,7 @@
-//! Of a group what is not its members here: those of other servers, those who are banned, what it
-//! is to whoever is no member, and who is above whom.
-//!
-//! Pure, and part of the state. Invariant: what is said of members of other servers is of all of
-//! them, and they have no inbox.
+//! The rest of a group's state: members of other servers, banned accounts, rights of accounts that
+//! are no members, and who is above whom.
+//! Pure, and part of the state. Invariant: a list of members of other servers has all of them, and
+//! they have no inbox.
 
 use super::{GroupState, Membership, Wish};
 use crate::groups::asides::{Declining, Hearer};
@@ -17,36 +16,35 @@ use model::timeline::{Space, TimelineId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Members of a group that are of other servers.
+/// The members of a group that are on other servers.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Abroad {
     pub all: Arc<[AccountAddress]>,
-    /// Those who have come by themselves: they are members while they are there.
+    /// Those of them that have joined by themselves: they are members while they are in the room.
     pub guests: Arc<[AccountAddress]>,
-    /// Whoever knows the group's address may become a member.
+    /// Any account that knows the group's address may become a member.
     pub unlocked: bool,
 }
 
 impl GroupState {
-    /// Accounts that are remembered of it: members, those who were, who are invited, and who are
-    /// banned.
+    /// The number of accounts that the state has: members, former ones, invited and banned ones.
     pub(crate) fn known(&self) -> usize {
         self.members.len() + self.leavers.len() + self.invited.len() + self.banned.len()
     }
 
-    /// Whether an account that is no member may become one.
+    /// Whether an account that is no member is invited.
     pub(crate) fn is_invited(&self, inbox: TimelineId) -> bool {
         self.invited.contains_key(&inbox)
     }
 
-    /// Whether all of these may.
+    /// Whether all of these accounts are invited.
     pub(super) fn has_invited(&self, home: HashKey, all: &[GroupMember]) -> bool {
         let mut inboxes = all.iter().map(|one| one.address.inbox(home, one.id));
         !all.is_empty() && inboxes.all(|inbox| self.is_invited(inbox))
     }
 
-    /// What becomes of a member's wish to add these: who went by itself is invited. They are all to
-    /// be members, or all to be invited.
+    /// The verb for a member's wish to add these accounts: those that left by themselves are
+    /// invited. Either all of them are to be members, or all are to be invited.
     pub(super) fn adds_or_invites(
         &self,
         home: HashKey,
@@ -60,7 +58,7 @@ impl GroupState {
         }
     }
 
-    /// Those of these to whom a verb makes a difference: nobody is invited twice.
+    /// Those of these accounts on which a verb has an effect: no account is invited twice.
     pub(super) fn not_yet(
         &self,
         home: HashKey,
@@ -72,7 +70,7 @@ impl GroupState {
         all
     }
 
-    /// The inboxes of those who are told of a change: members, and who is invited or was.
+    /// The inboxes that get a change: those of members, and of accounts that are or were invited.
     pub(super) fn told_of(&mut self, home: HashKey, change: &GroupChange) -> Arc<[TimelineId]> {
         let members = self.inboxes();
         let named = change.concerned().iter().map(|one| one.address.inbox(home, one.id));
@@ -88,8 +86,8 @@ impl GroupState {
         all.into_iter().collect()
     }
 
-    /// Of a group that is read, who follows it from the message on that tells of a change: new
-    /// members, and who is invited or was, who draws that message and follows no more.
+    /// The accounts that follow a group, if its members read it, from the message of a change on:
+    /// new members; and accounts that are or were invited, which draw that message and no more.
     pub(super) fn begin_at(&self, home: HashKey, change: &GroupChange) -> Arc<[TimelineId]> {
         use GroupVerb::{Dissolve, Invite, Leave, Remove};
         let named = change.members.iter().map(|one| one.address.inbox(home, one.id));
@@ -102,19 +100,19 @@ impl GroupState {
         }
     }
 
-    /// The number of the message by which an account has left that has something of it; none: it is
-    /// a member.
+    /// The number of the message by which an account has left that has messages of the group; none:
+    /// it is a member.
     pub(crate) fn left_by(&self, inbox: TimelineId) -> Option<u64> {
         let is_member = self.members.contains_key(&inbox);
         (!is_member).then(|| self.leavers.left_by(inbox))
     }
 
-    /// The last such number; 0: nobody has left.
+    /// The number of the last message by which a member left; 0: no member has left.
     pub(crate) fn last_left(&self) -> u64 {
         self.leavers.last()
     }
 
-    /// How many are banned from it.
+    /// The number of banned accounts.
     pub(crate) fn banned_len(&self) -> usize {
         self.banned.len()
     }
@@ -123,27 +121,27 @@ impl GroupState {
         &self.description
     }
 
-    /// Whether a wish is to describe it as it is described.
+    /// Whether a wanted change is the description that the group already has.
     pub(crate) fn is_described(&self, wish: &Wish) -> bool {
         wish.verb == GroupVerb::Describe && wish.title == self.description
     }
 
-    /// Whether whoever knows its address may become a member.
+    /// Whether any account that knows the group's address may become a member.
     pub(crate) fn is_unlocked(&self) -> bool {
         self.unlocked_since.is_some()
     }
 
-    /// Whether it is in the list of its domain.
+    /// Whether the group is in the list of its domain.
     pub(crate) fn is_public(&self) -> bool {
         self.is_public
     }
 
-    /// Whether it ends when nobody is in its room any more.
+    /// Whether the group ends when no session is in its room any more.
     pub(crate) fn is_temporary(&self) -> bool {
         self.is_temporary
     }
 
-    /// So many of those who are banned, behind the first `from`.
+    /// Up to so many of the banned accounts, behind the first `from`.
     pub(crate) fn some_banned(&self, from: usize, count: usize) -> Vec<MemberStatus> {
         let these = self.banned.values().skip(from).take(count).cloned();
         let of = |(member, reason)| {
@@ -153,27 +151,27 @@ impl GroupState {
         these.map(of).collect()
     }
 
-    /// Members that have an inbox, and it.
+    /// The members that have an inbox, with it.
     pub(crate) fn with_inboxes(&self) -> impl Iterator<Item = (AccountAddress, TimelineId)> {
         let here = self.members.iter().filter(|(inbox, _)| inbox.space() != Space::Foreign);
         here.map(|(inbox, it)| (it.member.address.clone(), *inbox))
     }
 
-    /// What a member is, and whether it may not say anything, whatever the group is.
+    /// The role of a member, and whether it is muted, whatever the group's settings are.
     pub(crate) fn status_of(&self, inbox: TimelineId) -> Option<MemberStatus> {
         let it = self.members.get(&inbox)?;
         let (member, role, muted) = (it.member.clone(), it.role, it.muted);
         Some(MemberStatus { member, role, muted, show: None, reason: None })
     }
 
-    /// Whether an account may know who is banned: owner and admins.
+    /// Whether an account may see the list of banned accounts: owner and admins may.
     pub(crate) fn may_list_banned(&self, by: TimelineId) -> Result<(), ChatFault> {
         if self.member(by)?.role == Role::Member { Err(ChatFault::Forbidden) } else { Ok(()) }
     }
 
-    /// An account, if it is above another one that has said something, by a message with this
-    /// number: an admin above members and those who are none any more. What was said in a group of
-    /// this name before this one is none of its business.
+    /// The address of an account, if it is above the author of the message with this number: admins
+    /// are above members and former members. Messages of an earlier group of this name are out of
+    /// its reach.
     pub(crate) fn moderator(
         &self,
         by: TimelineId,
@@ -186,8 +184,8 @@ impl GroupState {
         is_above.then(|| it.member.address.clone())
     }
 
-    /// Whom a member that goes names as the one who had invited it, if that one is a member: it is
-    /// told. Who came by itself was invited by nobody.
+    /// The inviter that a leaving member names, if that is a member, and the notice for it. An
+    /// account that joined by itself has no inviter.
     pub(crate) fn declining(&self, by: TimelineId, asked: &ChangeOrder) -> Option<Declining> {
         let Wish { verb, title, members } = &asked.wish;
         let (named, _) = members.first().filter(|_| *verb == GroupVerb::Leave)?;
@@ -200,19 +198,19 @@ impl GroupState {
         Some(((*inbox, inviter.member.address.clone()), aside))
     }
 
-    /// A member that may not say anything. Who subscribes to a channel never may.
+    /// A member that may not send messages. A subscriber of a channel never may.
     pub(crate) fn voiceless(&self, by: TimelineId) -> Option<AccountAddress> {
         let it = self.members.get(&by).filter(|_| !self.is_channel)?;
         (self.may_speak(by) == Err(ChatFault::Muted)).then(|| it.member.address.clone())
     }
 
-    /// Owner and admins.
+    /// The owner and the admins.
     pub(crate) fn moderators(&self) -> Vec<Hearer> {
         let all = self.members.iter().filter(|(_, it)| it.role > Role::Member);
         all.map(|(inbox, it)| (*inbox, it.member.address.clone())).collect()
     }
 
-    /// All members of other servers.
+    /// All members on other servers.
     pub(crate) fn foreign(&mut self) -> Abroad {
         let there = self.members.iter().filter(|(inbox, _)| inbox.space() == Space::Foreign);
         let there = there.map(|(_, it)| it);
