@@ -1,4 +1,4 @@
-//! What was said in chatrooms is handed to the sessions there, so much in a turn.
+//! Handing: messages of chatrooms go to the sessions there, a limited number in a turn.
 //!
 //! ```text
 //!  heard ─► waits ─► a round: some messages, seat after seat ─┬► handed
@@ -6,10 +6,11 @@
 //!             └ too many wait: the oldest are left out, moderators' last, and whoever has not had
 //!               them misses them
 //! ```
-//! A thousand messages for five thousand sessions are seconds of a core: what else the shard does,
-//! answers and writes above all, goes on in between. A seat is handed several messages at once, as
-//! they are one write then, and no more than a connection takes that reads. Invariant: a seat's
-//! `had` rises over each number once, and each that it rises over was handed or counted as missed.
+//! A thousand messages for five thousand sessions are seconds of a core: the shard's other work,
+//! answers and writes above all, goes on in between. A seat is handed several messages at once,
+//! because they are one write then, and no more than a connection takes that reads. Invariant: a
+//! seat's `had` passes each number once, and each number that it passes was handed or counted as
+//! missed.
 
 use super::seats::{Hall, Seat};
 use crate::{Chat, Effects};
@@ -23,29 +24,30 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Messages that a shard hands to sessions in chatrooms in one turn, roughly: some milliseconds.
+/// Approximate maximum of messages that a shard hands to sessions in chatrooms in one turn: some
+/// milliseconds.
 const HANDED_A_TURN: usize = 8_192;
-/// Messages that a seat is handed at once, and their bytes, but always one.
+/// Maximum of messages that a seat is handed at once, and of their bytes, but always one message.
 const ROUND_MESSAGES_MAX: usize = 64;
 const ROUND_BYTES_MAX: usize = 16 * 1024;
 
-/// What was said in a room and is not with all its sessions yet.
+/// The messages of a room that not all of its sessions have yet.
 #[derive(Default)]
 pub(super) struct Untold {
-    /// In the order of their numbers, some of which may be lost.
+    /// The messages, in the order of their numbers; some numbers may be lost.
     messages: VecDeque<Arc<ChatroomMessage>>,
     bytes: usize,
-    /// The last number that is behind all seats.
+    /// The last number that all seats have passed.
     handed: Seq,
     /// The last number of the round under way.
     upto: Seq,
-    /// Whose turn it is in the round under way; nobody: there is none.
+    /// The seat whose turn it is in the round under way; `None`: no round is.
     next: Option<Key>,
-    /// Its room stands in line for a turn.
+    /// The room is in line for a turn.
     in_line: bool,
 }
 
-/// Seats were handed so many messages, and missed so many; bytes that wait no more.
+/// The result of a round: messages handed, messages missed, and bytes that wait no more.
 #[derive(Default)]
 struct Handed {
     delivered: u64,
@@ -54,12 +56,12 @@ struct Handed {
 }
 
 impl Untold {
-    /// Bytes of messages that wait.
+    /// The bytes of the messages that wait.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// One more waits; its bytes.
+    /// Adds a message that waits; returns its bytes.
     fn waits(&mut self, message: Arc<ChatroomMessage>) -> usize {
         let bytes = message.weight();
         self.bytes += bytes;
@@ -67,27 +69,27 @@ impl Untold {
         bytes
     }
 
-    /// One of them waits no more; its bytes.
+    /// Removes a message that waits; returns its bytes.
     fn drops(&mut self, at: usize) -> usize {
         let bytes = self.messages.remove(at).map_or(0, |it| it.weight());
         self.bytes -= bytes;
         bytes
     }
 
-    /// The oldest is left out, of what is not important if there is any; its bytes.
+    /// Removes the oldest message that is not important, or else the oldest; returns its bytes.
     fn leaves_out(&mut self) -> usize {
         let at = self.messages.iter().position(|it| !it.important);
         self.drops(at.unwrap_or(0))
     }
 
-    /// Nobody is there who could be told; the bytes of what waited.
+    /// Removes all messages, because the room has no session here; returns their bytes.
     pub(super) fn forgets(&mut self, heard: Seq) -> usize {
         let (bytes, in_line) = (self.bytes, self.in_line);
         *self = Untold { handed: heard, in_line, ..Untold::default() };
         bytes
     }
 
-    /// A round begins: up to the last number that was heard of, or less.
+    /// Begins a round: up to the last number of which the shard knows, or fewer.
     fn begins(&mut self, heard: Seq) {
         let mut bytes = 0;
         let fits = |it: &&Arc<ChatroomMessage>| {
@@ -99,7 +101,7 @@ impl Untold {
         self.upto = if is_all { heard } else { self.messages[count - 1].message.seq };
     }
 
-    /// The round is over: bytes that wait no more.
+    /// Ends the round; returns the bytes that wait no more.
     fn ends(&mut self) -> usize {
         (self.handed, self.next) = (self.upto, None);
         let mut freed = 0;
@@ -111,15 +113,15 @@ impl Untold {
 }
 
 impl Seat {
-    /// It will not have messages up to a number any more that it has not had: so many.
+    /// Passes a seat over messages up to a number; returns how many of them it has not had.
     fn passes(&mut self, seq: Seq) -> u32 {
         let missed = u32::try_from(seq.saturating_sub(self.had)).unwrap_or(u32::MAX);
         self.had = self.had.max(seq);
         missed
     }
 
-    /// It has not had the messages up to a number, and will not; so many. It is told when it is
-    /// there and reads, and else keeps the count.
+    /// Counts messages up to a number as missed that a seat has not had; returns how many. The
+    /// session is notified if it is connected and reads, and otherwise keeps the count.
     fn misses(
         &mut self,
         seq: Seq,
@@ -138,7 +140,7 @@ impl Seat {
 }
 
 impl Hall {
-    /// A seat is handed nothing of what waits for it: so many are missed by that.
+    /// Passes a seat over all messages that wait for it; returns how many it misses by that.
     pub(super) fn gives_up(&mut self, key: Key) -> u32 {
         let Some(seat) = self.seats.get_mut(&key) else { return 0 };
         let missed = seat.passes(self.heard);
@@ -152,7 +154,7 @@ impl Hall {
         self.seats.is_empty() || self.untold.handed >= self.heard
     }
 
-    /// Goes on with the round under way, or with a new one, until so many were handed.
+    /// Continues the round under way, or begins one, until so many messages were handed.
     fn goes_round(&mut self, timeline: TimelineId, left: &mut usize, fx: &mut Effects) -> Handed {
         let Hall { room, seats, untold, behind, heard, .. } = self;
         let from = untold.next.map_or(Bound::Unbounded, Bound::Included);
@@ -172,7 +174,8 @@ impl Hall {
             for message in untold.messages.range(first.min(count)..count) {
                 let seq = message.message.seq;
                 handed.missed += seat.misses(seq - 1, (room, timeline), fx);
-                // One that is behind is handed what is important all the same, and may take it.
+                // A seat that is behind is handed important messages all the same, and may take
+                // them.
                 if seat.away || seat.behind && !message.important {
                     handed.missed += seat.misses(seq, (room, timeline), fx);
                     continue;
@@ -191,7 +194,7 @@ impl Hall {
 }
 
 impl Chat {
-    /// Messages of a room are heard; with too many that wait the oldest are left out.
+    /// Queues new messages of a room; with too many, the oldest are left out.
     pub(super) fn waits_in_hall(&mut self, timeline: TimelineId, new: &[Arc<ChatroomMessage>]) {
         let limits = &self.settings.limits.chat;
         let (count_max, bytes_max) =
@@ -213,7 +216,7 @@ impl Chat {
         self.stands_in_line(timeline);
     }
 
-    /// A room's sessions have not been told all that was heard of.
+    /// Puts a room in line whose sessions have not got all messages.
     pub(super) fn stands_in_line(&mut self, timeline: TimelineId) {
         let seats = &mut self.chatrooms.seats;
         let Some(hall) = seats.rooms.get_mut(&timeline) else { return };
@@ -225,7 +228,7 @@ impl Chat {
         }
     }
 
-    /// Rooms have their turns; when to come back.
+    /// Gives rooms their turns; returns when to continue.
     pub(super) fn turn_handing(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut left = HANDED_A_TURN;
         while left > 0

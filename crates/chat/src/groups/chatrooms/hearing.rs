@@ -1,7 +1,9 @@
-//! What shards hear of chatrooms: what is said, news, who is shown out; what sessions miss.
+//! Input of shards about chatrooms: messages, news and accounts that are to leave; and messages
+//! that sessions miss.
 //!
-//! Knows nothing of homes but what they say. Invariant: what is heard of waits for its turn
-//! ([`handing`](super::handing)), and a seat that is behind is told when its pause is over.
+//! This file knows of homes only the messages that they send. Invariant: a message that arrives
+//! waits for its turn ([`handing`](super::handing)), and a seat that is behind is notified when its
+//! pause is over.
 
 use super::seats::{Hall, Seat};
 use super::words::Leaving;
@@ -14,7 +16,7 @@ use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
 impl Hall {
-    /// A seat was not sent so many messages.
+    /// Counts messages that a seat was not sent, and marks the seat as behind.
     pub(super) fn skips(&mut self, key: Key, missed: u32) {
         let Some(seat) = self.seats.get_mut(&key) else { return };
         seat.missed = seat.missed.saturating_add(missed);
@@ -22,16 +24,17 @@ impl Hall {
         seat.behind = true;
     }
 
-    /// Up to here messages have been said. Those that were never heard of are in letters that were
-    /// lost, and missed when their turn comes.
+    /// Records that the room has messages up to a place. Those that did not arrive here are lost,
+    /// and are counted as missed when their turn comes.
     pub(super) fn hears_up_to(&mut self, seq: Seq) {
         self.heard = self.heard.max(seq);
     }
 }
 
 impl Chat {
-    /// A machine, or a connection that is gone, did not take messages for a session; or did not
-    /// take the word of so many.
+    /// Counts messages that a session's protocol machine, or a connection that is gone, did not
+    /// take; `is_again`: they were counted before, and it was the notice of them that was not
+    /// taken.
     pub(crate) fn skips_in_chatroom(
         &mut self,
         key: Key,
@@ -48,7 +51,7 @@ impl Chat {
         }
     }
 
-    /// Whoever is in a room hears what was said there.
+    /// Takes new messages of a room, for the sessions there.
     pub(super) fn chatroom_said(
         &mut self,
         now: Now,
@@ -58,14 +61,14 @@ impl Chat {
         let Some(first) = messages.first() else { return };
         let timeline = first.timeline;
         let Some(hall) = self.chatrooms.seats.rooms.get_mut(&timeline) else {
-            // The home thinks that somebody is here: a word to it was lost.
+            // The home counts sessions on this shard that have gone: the notice of that was lost.
             return self.tell_home(now, timeline, (first.message.to.clone(), 0, 0, 0), fx);
         };
         let new = messages.iter().position(|it| it.message.seq > hall.heard);
         self.waits_in_hall(timeline, &messages[new.unwrap_or(messages.len())..]);
     }
 
-    /// A room is otherwise, or how many are there.
+    /// Takes the new state of a room, or the number of its sessions.
     pub(super) fn chatroom_news(&mut self, news: &Arc<ChatroomNews>, fx: &mut Effects) {
         let ChatroomWhat::State(state) = &news.what else { return };
         let timeline = news.timeline;
@@ -80,7 +83,7 @@ impl Chat {
         self.hall_is_due(timeline);
     }
 
-    /// Accounts are to leave a room.
+    /// Takes accounts that are to leave a room.
     pub(super) fn chatroom_outs(
         &mut self,
         timeline: TimelineId,
@@ -113,14 +116,14 @@ impl Chat {
             && is_closed
             && hall.seats.is_empty()
         {
-            // A room of this name that is made anew may begin with its numbers, too.
+            // A room of this name that is made anew may also begin its numbers anew.
             seats.untold_bytes -= hall.untold.forgets(0);
             (hall.heard, hall.outs, hall.news) = (0, 0, None);
         }
         self.hall_is_due(timeline);
     }
 
-    /// A seat is about to be left: what was said there and did not reach it is missed.
+    /// Counts the messages that did not reach a seat as missed, before the seat is left.
     pub(super) fn tell_of_missed(&mut self, key: Key, timeline: TimelineId, fx: &mut Effects) {
         let Some(hall) = self.chatrooms.seats.rooms.get_mut(&timeline) else { return };
         let new = hall.gives_up(key);

@@ -1,14 +1,15 @@
-//! Chatrooms at their home: what they are, on which shards somebody is there, and who may what.
+//! Chatrooms at their home: their rows, the shards with sessions in them, and the rights of
+//! accounts.
 //!
 //! ```text
 //!                                     ┌ unread: its last messages are being read, once
 //!  Join, Say, Order ─► line ─► ready ─┤
 //!                                     └ changing: a change is with the log
 //! ```
-//! All rooms of a shard are in memory, with their rows; there are so many and no more. While a
-//! change is with the log, whatever else is for the room waits in line. Invariant: a shard that was
-//! told of somebody's joining is told of everything from there on, until it says that nobody is
-//! there; or it hears that it was not.
+//! All rooms of a shard are in memory, with their rows; their number is limited. While the log
+//! stores a change, all other tasks for the room wait in line. Invariant: a shard whose session has
+//! joined gets every message from then on, until it reports that it has no session there; or it
+//! finds out that it did not get one.
 
 use super::row::{self, ChatroomRow};
 use super::said::Ring;
@@ -26,72 +27,72 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What may wait for one chatroom. One more is answered as busy.
+/// Maximum of tasks that wait for one chatroom. A further one is answered as busy.
 const LINE_MAX: usize = 4_096;
 
-/// Accounts that are to leave a room and of which some shard has not heard. With one more the
-/// order is answered as busy.
+/// Maximum of accounts that are to leave a room and that some shard has not confirmed. An order
+/// beyond it is answered as busy.
 const OUTS_MAX: usize = 1_024;
 
-/// Words that a shard says of a room in vain before nobody is thought to be there.
+/// The number of a shard's reports that may be lost before it counts as having no sessions there.
 const SILENT_MAX: u32 = 4;
 
-/// What somebody wants of a chatroom that is at home here.
+/// A task for a chatroom that is at home here.
 pub(crate) enum Task {
     Join(ReplyTo, Box<JoinAsked>),
     Say(ReplyTo, Box<Saying>),
     Order(ReplyTo, Box<ChatroomAsked>),
 }
 
-/// Chatrooms at home here.
+/// The chatrooms at home here.
 #[derive(Default)]
 pub(crate) struct Homes {
     pub(super) known: HashMap<TimelineId, Chatroom>,
-    /// Those in which something was said that their shards have not heard.
+    /// The rooms with messages that were not sent to the shards yet.
     pub(super) loud: Vec<TimelineId>,
-    /// Those whose number of members is to be told, and when.
+    /// The rooms whose number of sessions is to be reported, with the times.
     due: BTreeSet<(Instant, TimelineId)>,
 }
 
 impl Homes {
-    /// When something is to be told of one of them.
+    /// The time of the next report about a room.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 }
 
-/// One of them.
+/// A chatroom at home here.
 pub(crate) struct Chatroom {
     pub(super) room: AccountAddress,
-    /// None: it is being made, or was closed a moment ago.
+    /// The room's row; none: the room is being made, or was closed a moment ago.
     pub(super) row: Option<Arc<ChatroomRow>>,
     pub(super) step: Step,
     line: VecDeque<Task>,
     pub(super) ring: Ring,
     pub(super) shards: BTreeMap<ShardId, Present>,
     outs_last: u64,
-    /// How many were there as members were told.
+    /// The number of sessions that was last reported to them.
     told: u32,
     told_at: Instant,
     is_due: bool,
 }
 
-/// What stands still.
+/// The step that keeps tasks waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Its last messages are in the log.
+    /// The room's last messages are in the log.
     Unread,
     Reading,
     Ready,
-    /// A change is with the log.
+    /// The log is storing a change.
     Changing,
 }
 
-/// Sessions of one shard that are in a room.
+/// The sessions of one shard that are in a room.
 pub(super) struct Present {
     pub(super) here: u32,
     at: Instant,
-    /// Who is to leave and of whom the shard has not said that it heard.
+    /// The accounts that are to leave, and that the shard has not confirmed.
     outs: Vec<Leaving>,
 }
 
@@ -133,14 +134,14 @@ impl Chatroom {
 }
 
 impl ChatroomRow {
-    /// Whether its last messages are in the log.
+    /// Whether the room's last messages are in the log.
     pub(crate) fn is_kept(&self) -> bool {
         self.durable && self.keeps > 0
     }
 }
 
 impl Chat {
-    /// The log had this row when the shard started.
+    /// Restores a row of the log.
     pub(crate) fn restore_chatroom(&mut self, key: &[u8], value: &[u8]) -> bool {
         let Some((room, row)) = row::read(key, value) else { return false };
         let (timeline, _) = self.chatroom_at(&room);
@@ -149,7 +150,7 @@ impl Chat {
         true
     }
 
-    /// Something is for a chatroom of this shard.
+    /// Takes a task for a chatroom of this shard.
     pub(crate) fn for_chatroom(
         &mut self,
         now: Now,
@@ -181,7 +182,7 @@ impl Chat {
         self.reply(to, Err(fault), fx);
     }
 
-    /// Does what waits for a chatroom, until one of it changes the room.
+    /// Carries out the tasks that wait for a chatroom, until one of them changes it.
     pub(super) fn advance_chatroom(&mut self, now: Now, timeline: TimelineId, fx: &mut Effects) {
         while let Some(home) = self.chatrooms.homes.known.get_mut(&timeline)
             && home.step == Step::Ready
@@ -208,7 +209,7 @@ impl Chat {
         }
     }
 
-    /// Somebody wants to be in a chatroom of this shard.
+    /// Takes a session's request to join a chatroom of this shard.
     fn joins_chatroom(
         &mut self,
         now: Now,
@@ -220,7 +221,7 @@ impl Chat {
         if row.is_banned(&by.address) && !by.is_operator {
             return Err(ChatFault::ChatroomBanned);
         }
-        // What was said before it joins is in its history, and nowhere else.
+        // Messages from before the join are in the history, and nowhere else.
         self.flush_chatroom(now, timeline, fx);
         let most = self.settings.limits.chat.chatroom_members_max;
         let Some(home) = self.chatrooms.homes.known.get_mut(&timeline) else {
@@ -244,21 +245,21 @@ impl Chat {
         Ok(Box::new(joined))
     }
 
-    /// How many are there has changed: members are told, but not too often.
+    /// Schedules a report of the changed number of sessions to them, but not too often.
     fn count_is_due(&mut self, now: Now, timeline: TimelineId) {
         let Some(home) = self.chatrooms.homes.known.get_mut(&timeline) else { return };
         let here = home.here();
         if home.is_due || here == home.told {
             return;
         }
-        // A thousand of them in a second, at most.
+        // At most a thousand notices a second are sent to sessions of one room.
         let pause_ms = self.settings.limits.chat.chatroom_pause_ms.max(here);
         let at = home.told_at + Duration::from_millis(pause_ms.into());
         home.is_due = true;
         self.chatrooms.homes.due.insert((at.max(now.mono), timeline));
     }
 
-    /// A shard says who is there.
+    /// Takes a shard's report of its sessions in a room.
     pub(crate) fn chatroom_here(
         &mut self,
         now: Now,
@@ -296,7 +297,7 @@ impl Chat {
         self.count_is_due(now, timeline);
     }
 
-    /// Accounts are to leave a chatroom; false: too many are on their way already.
+    /// Has accounts leave a chatroom; false: too many that are to leave are not confirmed yet.
     pub(super) fn out_of_chatroom(
         &mut self,
         now: Now,
@@ -322,7 +323,7 @@ impl Chat {
         true
     }
 
-    /// Tells shards how a chatroom is now.
+    /// Sends the present state of a chatroom to shards.
     pub(super) fn news_of_chatroom(
         &mut self,
         now: Now,
@@ -338,7 +339,7 @@ impl Chat {
         }
     }
 
-    /// Tells what is due; when to come back.
+    /// Sends the messages and reports that are due; returns when to continue.
     pub(super) fn turn_homes(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         for timeline in std::mem::take(&mut self.chatrooms.homes.loud) {
             self.flush_chatroom(now, timeline, fx);
@@ -351,7 +352,8 @@ impl Chat {
             let pause_ms = self.settings.limits.chat.chatroom_pause_ms;
             let silent_ms = u64::from(super::seats::HERE_PAUSES * SILENT_MAX * pause_ms);
             let Some(home) = self.chatrooms.homes.known.get_mut(&timeline) else { continue };
-            // Who says nothing for long is not there: its last word was lost.
+            // A shard that has not reported for long has no session there: its last report was
+            // lost.
             let since = |it: &Present| it.at + Duration::from_millis(silent_ms);
             home.shards.retain(|_, it| since(it) > now.mono);
             (home.is_due, home.told, home.told_at) = (false, home.here(), now.mono);
@@ -362,7 +364,7 @@ impl Chat {
         None
     }
 
-    /// How many sessions are in chatrooms of this shard, as far as it knows.
+    /// Panics when an invariant of chatrooms does not hold.
     pub(crate) fn audit_chatrooms(&self) {
         for home in self.chatrooms.homes.known.values() {
             assert!(home.shards.values().all(|it| it.outs.len() <= OUTS_MAX));
@@ -372,7 +374,7 @@ impl Chat {
         self.audit_seats();
     }
 
-    /// A room that could not be made, changed or read: who waits for it is told why.
+    /// Gives up a room that could not be made, changed or read: its waiting tasks fail.
     pub(super) fn give_chatroom_up(
         &mut self,
         timeline: TimelineId,

@@ -1,7 +1,7 @@
-//! What is asked of a chatroom without changing it: to say something there, and who is there.
+//! Requests to a chatroom that do not change it: to send a message there, and to list its sessions.
 //!
-//! Who is there only the shards know that have somebody: a list is walked from one to the next.
-//! Invariant: nobody but who is there is told, and operators.
+//! Only the shards with sessions in the room know which they are: a list is read from one shard to
+//! the next. Invariant: only sessions in the room get a list, and operators.
 
 use super::home::Chatroom;
 use super::row::{By, ChatroomRow};
@@ -16,7 +16,7 @@ use model::account::{AccountAddress, AccountId};
 use model::chat::{ChatFault, ChatroomStatus, GroupMember, MemberStatus, MembersPage, NewMessage};
 
 impl Chat {
-    /// What a device says in a chatroom that it is in, for the home of that.
+    /// The message of a device for a chatroom that it is in, for the room's home.
     pub(crate) fn saying(
         &self,
         wait: Requester,
@@ -38,7 +38,7 @@ impl Chat {
         Ok(Box::new(Saying { room, by, device, client_id, content }))
     }
 
-    /// Who is in a chatroom is told to devices that are in it, and to operators.
+    /// Whether a device may list the sessions in a chatroom: those in it may, and operators.
     pub(crate) fn may_list_chatroom(
         &self,
         wait: Requester,
@@ -50,7 +50,7 @@ impl Chat {
         if asked.is_operator || is_there { Ok(()) } else { Err(ChatFault::NotInChatroom) }
     }
 
-    /// A page of those who are on this shard.
+    /// Replies with a page of the sessions on this shard.
     pub(super) fn list_seats(&mut self, asked: PageAsked, fx: &mut Effects) {
         let PageAsked { to, room, row, total, from, skip, count } = asked;
         let (timeline, _) = self.chatroom_at(&room);
@@ -69,7 +69,7 @@ impl Chat {
         self.tell_listed(to, Ok(Box::new(page)), fx);
     }
 
-    /// A page of the members of a chatroom of this shard, from the shard where they are.
+    /// Asks the shard where the sessions are for a page of a chatroom that is at home here.
     pub(crate) fn list_chatroom(
         &mut self,
         now: Now,
@@ -102,7 +102,7 @@ impl Chat {
         }
     }
 
-    /// Chatrooms at home here, behind one, in the order of their addresses.
+    /// The chatrooms at home here, behind one of them, in the order of their addresses.
     pub(crate) fn chatrooms_here(
         &self,
         after: Option<&AccountAddress>,

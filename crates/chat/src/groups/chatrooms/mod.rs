@@ -1,14 +1,14 @@
-//! Chatrooms: conversations of those who are there now.
+//! Chatrooms: conversations of the sessions that are in them now.
 //!
 //! ```text
 //!  session ─► its shard: a seat ─► home: may it? ─► Said, once a turn, a letter a shard ─► seats
 //! ```
-//! A room has a home, by its address: its row, its last messages and how many are there on which
-//! shard ([`home`]). Who exactly is there only the shard of a session knows ([`seats`]), so that a
-//! room of fifty thousand costs its home a number a shard. Nothing of what is said is in any inbox;
-//! it is in the log only where the room keeps its messages over a restart, and no more of it than
-//! those that it keeps. Invariant: a session in a room was handed, or was told that it missed, all
-//! that was said since it joined.
+//! A room has a home, by its address, with its row, its last messages and the number of sessions on
+//! each shard ([`home`]). Only the shard of a session knows that it is there ([`seats`]), so a room
+//! of fifty thousand sessions costs its home one number per shard. No message of a room is in an
+//! inbox; the log has messages only if the room keeps them over a restart, and no more than it
+//! keeps. Invariant: a session in a room was handed, or was notified that it missed, every message
+//! since it joined.
 
 pub(crate) mod handing;
 pub(crate) mod hearing;
@@ -30,17 +30,17 @@ use model::timeline::TimelineId;
 use seats::Seats;
 use words::ChatroomWord;
 
-/// Chatrooms at home here, and sessions of this shard that are in any.
+/// The chatrooms at home here, and the sessions of this shard that are in chatrooms.
 #[derive(Default)]
 pub(crate) struct Chatrooms {
     pub(crate) homes: Homes,
     pub(crate) seats: Seats,
-    /// Orders of sessions of this shard that are under way.
+    /// The number of orders of sessions of this shard that are under way.
     orders: usize,
 }
 
 impl Chatrooms {
-    /// Rooms at home here, and sessions of this shard that are in any.
+    /// The number of rooms at home here, and of sessions of this shard that are in rooms.
     pub(crate) fn count(&self) -> (usize, usize) {
         (self.homes.known.len(), self.seats.sessions())
     }
@@ -53,7 +53,7 @@ impl Chat {
         (timeline, self.settings.shard_at(timeline))
     }
 
-    /// A word for a shard, perhaps this one.
+    /// Sends a message about a chatroom to a shard, which may be this one.
     pub(crate) fn tell_chatroom(
         &mut self,
         now: Now,
@@ -67,7 +67,7 @@ impl Chat {
         }
     }
 
-    /// Some shard says something of a chatroom.
+    /// Takes a message of some shard about a chatroom.
     pub(crate) fn chatroom_word(
         &mut self,
         now: Now,
@@ -88,17 +88,17 @@ impl Chat {
 }
 
 impl Chat {
-    /// Tells what is due in chatrooms; when to come back.
+    /// Sends the notices that are due in chatrooms; returns when to continue.
     pub(crate) fn turn_chatrooms(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let first = earliest([
             self.turn_homes(now, fx),
             self.turn_handing(now, fx),
-            // What the others have to be told later is due by now.
+            // The sessions' notices that are due later are due by now.
             self.turn_seats(now, fx),
         ]);
         let Chatrooms { homes, seats, .. } = &self.chatrooms;
         let is_more = !homes.loud.is_empty() || !seats.line.is_empty();
-        // Seats on this shard say who is there to homes on it, whose turn was before theirs.
+        // Seats of this shard report to homes of this shard, whose turn was before.
         let homes_due = homes.due();
         earliest([first, is_more.then_some(now.mono), homes_due])
     }

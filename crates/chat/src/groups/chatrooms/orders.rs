@@ -1,4 +1,4 @@
-//! Orders: a chatroom is made, changed or closed, and accounts are shown out of it.
+//! Orders: a chatroom is made, changed or closed, or accounts are removed from it.
 //!
 //! ```text
 //! device ─► Order ─► who gets rights is found ─► home: may it? ─► row written ─► told, answered
@@ -22,23 +22,23 @@ use model::pressure::Pressure;
 use model::timeline::TimelineId;
 use std::sync::Arc;
 
-/// Orders that may be under way, a shard. One more is answered as busy.
+/// Maximum of orders under way, per shard. A further one is answered as busy.
 const ORDERS_MAX: usize = 4_096;
 
-/// A change of a chatroom that is with the log.
+/// A change of a chatroom that the log is storing.
 struct Changing {
     to: ReplyTo,
     timeline: TimelineId,
     verb: Verb,
-    /// What it is then; none: it is no more.
+    /// The row after the change; none: the room is closed.
     row: Option<Arc<ChatroomRow>>,
-    /// Those who are to leave.
+    /// The accounts that are to leave.
     outs: Vec<Option<AccountAddress>>,
-    /// What was said there goes first, if the log has it.
+    /// The room's messages are deleted first, if the log has them.
     forgets: bool,
 }
 
-/// A device wants a chatroom made or changed.
+/// Carries out a device's order to make or change a chatroom.
 async fn order(mut flow: Flow, wait: Requester, by: By, order: ChatroomOrder) {
     flow.state().0.chatrooms.orders += 1;
     let result = carry_out(&mut flow, by, order).await;
@@ -76,7 +76,7 @@ async fn carry_out(flow: &mut Flow, by: By, order: ChatroomOrder) -> Result<(), 
     flow.request(home, PeerRequest::Chatroom(asked)).await.map(|_| ())
 }
 
-/// A change of a chatroom of this shard is stored, and then it is so.
+/// Stores a change of a chatroom of this shard, and then applies it.
 async fn change(mut flow: Flow, changing: Changing) {
     let stored = store(&mut flow, &changing).await;
     let (chat, now, fx) = flow.state();
@@ -98,7 +98,7 @@ async fn store(flow: &mut Flow, changing: &Changing) -> Result<(), ChatFault> {
 }
 
 impl Chat {
-    /// A device wants a chatroom made or changed.
+    /// Takes a device's order to make or change a chatroom.
     pub(super) fn chatroom_order(
         &mut self,
         (wait, by): (Requester, By),
@@ -121,7 +121,7 @@ impl Chat {
         self.answer_session((wait.conn, wait.session), told, fx);
     }
 
-    /// Some shard wants a chatroom of this one made or changed.
+    /// Takes an order of some shard to make or change a chatroom of this one.
     pub(crate) fn order_chatroom(
         &mut self,
         now: Now,
@@ -175,7 +175,7 @@ impl Chat {
         }
     }
 
-    /// An order is for a chatroom of this shard that is there.
+    /// Takes an order for an existing chatroom of this shard.
     pub(super) fn change_chatroom(
         &mut self,
         now: Now,
@@ -216,14 +216,14 @@ impl Chat {
         }
     }
 
-    /// Until a change is stored, or refused, whatever else is for the room waits.
+    /// Stores a change; until it is stored, or refused, other tasks for the room wait.
     fn write_chatroom(&mut self, changing: Changing) {
         let Some(home) = self.chatrooms.homes.known.get_mut(&changing.timeline) else { return };
         home.step = Step::Changing;
         self.begin(|flow| change(flow, changing));
     }
 
-    /// The log has a change of a chatroom, or not.
+    /// Takes the log's result for a change of a chatroom.
     fn chatroom_changed(
         &mut self,
         now: Now,
@@ -248,13 +248,14 @@ impl Chat {
         self.flush_chatroom(now, timeline, fx);
         match verb {
             Verb::Ban => {
-                // Whoever is not shown out, for too many are, may say nothing more all the same.
+                // A banned account that too many others keep from being removed may not send
+                // messages all the same.
                 self.out_of_chatroom(now, timeline, (&outs, ChatroomOut::Banned), fx);
             }
             Verb::Close => {
                 self.out_of_chatroom(now, timeline, (&outs, ChatroomOut::Closed), fx);
             }
-            // What the log knows of a room of this name that was closed: its last number.
+            // The log has the last number of a closed room of this name.
             Verb::Create if begins => self.read_chatroom(timeline, fx),
             Verb::Create | Verb::Mute | Verb::Unmute | Verb::Unban => {}
             _ => self.news_of_chatroom(now, timeline, &shards, fx),

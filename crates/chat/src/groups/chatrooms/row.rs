@@ -1,4 +1,4 @@
-//! What a chatroom is: its row, and who may change it how.
+//! The row of a chatroom: its state, and the rights to change it.
 //!
 //! ```text
 //! key    home │ address
@@ -6,9 +6,9 @@
 //!        moderators u16, each │ muted u16, each │ banned u16, each
 //! ```
 //! Texts are behind their lengths; owner and moderators have the bytes of their inboxes behind
-//! their addresses, so that a later account of the same name has not their rights. Pure: who is
-//! there it does not know. Invariant: what is encoded is decoded as it was, and owner and
-//! moderators are neither muted nor banned.
+//! their addresses, so that a later account of the same name does not get their rights. Pure: it
+//! does not know which sessions are in the room. Invariant: decoding returns what was encoded, and
+//! owner and moderators are neither muted nor banned.
 
 use base::bytes::{ByteReader, put_text};
 use model::account::AccountAddress;
@@ -26,24 +26,24 @@ const DURABLE: u8 = 2;
 /// An account with rights, and its inbox.
 pub(crate) type Holder = (AccountAddress, TimelineId);
 
-/// A chatroom as it is stored.
+/// A chatroom as its row stores it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ChatroomRow {
     pub(crate) owner: Holder,
     moderators: Vec<Holder>,
     pub(crate) title: Box<str>,
     pub(crate) announcement: Box<str>,
-    /// Only owner and moderators may say something.
+    /// Only owner and moderators may send messages.
     pub(crate) quiet: bool,
-    /// Messages that it keeps.
+    /// The number of messages that the room keeps.
     pub(crate) keeps: u16,
-    /// It keeps them over a restart.
+    /// The room keeps its messages over a restart.
     pub(crate) durable: bool,
     muted: BTreeSet<AccountAddress>,
     banned: BTreeSet<AccountAddress>,
 }
 
-/// Who wants something of a chatroom.
+/// The account, or the operator, that makes a request about a chatroom.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct By {
     pub(crate) address: AccountAddress,
@@ -51,7 +51,7 @@ pub struct By {
     pub(crate) is_operator: bool,
 }
 
-/// Limits that a row keeps.
+/// The limits of a row.
 #[derive(Clone, Copy)]
 pub(crate) struct RowLimits {
     pub(crate) keeps_max: u16,
@@ -59,7 +59,7 @@ pub(crate) struct RowLimits {
 }
 
 impl ChatroomRow {
-    /// One that is made.
+    /// The row of a new chatroom.
     pub(crate) fn made(by: &By, order: &ChatroomOrder, limits: RowLimits) -> ChatroomRow {
         ChatroomRow {
             owner: (by.address.clone(), by.inbox),
@@ -74,7 +74,7 @@ impl ChatroomRow {
         }
     }
 
-    /// What an account is there, whether or not it is in it.
+    /// The role of an account in the room, whether or not it has a session there.
     pub(crate) fn role(&self, address: &AccountAddress, inbox: TimelineId) -> Role {
         let is = |holder: &Holder| holder.1 == inbox && holder.0 == *address;
         match () {
@@ -96,7 +96,7 @@ impl ChatroomRow {
         self.banned.len()
     }
 
-    /// Whether an account may say something there; true: its words are skipped last.
+    /// Whether an account may send messages there; true: its messages are left out last.
     pub(crate) fn may_speak(&self, by: &By) -> Result<bool, ChatFault> {
         let is_important = by.is_operator || self.role(&by.address, by.inbox) > Role::Member;
         if self.is_banned(&by.address) && !is_important {
@@ -109,8 +109,8 @@ impl ChatroomRow {
         }
     }
 
-    /// What it becomes by an order that is about a room that is there, and changes it; `named` are
-    /// those whom the order names, with the inbox of one who gets rights.
+    /// The row after an order that changes an existing room; `named` are the accounts that the
+    /// order names, with the inbox of the one that gets rights.
     pub(crate) fn changed(
         &self,
         by: &By,
@@ -149,7 +149,7 @@ impl ChatroomRow {
                 if list.len() > limits.banned_max {
                     return Err(ChatFault::ChatroomsFull);
                 }
-                // An operator, or the owner, may have named a moderator.
+                // The order may be an operator's, or the owner's, and name a moderator.
                 row.moderators.retain(|(it, _)| !named.iter().any(|(one, _)| one == it));
             }
             Verb::Unmute => row.muted.retain(|it| !named.iter().any(|(one, _)| one == it)),
@@ -182,7 +182,7 @@ impl ChatroomRow {
         if is_full { Err(ChatFault::ChatroomsFull) } else { Ok(()) }
     }
 
-    /// What a name is there, whoever has it now.
+    /// The role of a name in the room, whichever account has it now.
     fn named_role(&self, address: &AccountAddress) -> Role {
         match () {
             () if self.owner.0 == *address => Role::Owner,
@@ -231,17 +231,17 @@ impl ChatroomRow {
     }
 }
 
-/// The write by which a chatroom is so.
+/// The write that stores the row of a chatroom.
 pub(crate) fn put(home: u64, room: &AccountAddress, row: &ChatroomRow) -> Write {
     Write::Put { table: Table::Chatrooms, key: key_of(home, room), value: row.encode() }
 }
 
-/// The write by which it is no more.
+/// The write that deletes the row of a chatroom.
 pub(crate) fn delete(home: u64, room: &AccountAddress) -> Write {
     Write::Delete { table: Table::Chatrooms, key: key_of(home, room) }
 }
 
-/// The chatroom that a row is of.
+/// The chatroom of a row.
 pub(crate) fn read(key: &[u8], value: &[u8]) -> Option<(AccountAddress, ChatroomRow)> {
     let name = std::str::from_utf8(RowHome::rest(key)?).ok()?;
     let room = AccountAddress::parse(name, "").ok().filter(AccountAddress::is_chatroom)?;

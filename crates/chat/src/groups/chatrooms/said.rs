@@ -1,12 +1,12 @@
-//! What is said in a chatroom, at its home: taken or refused, numbered, kept for a while, told.
-//!
+//! Messages of a chatroom, at its home: accepted or refused, numbered, kept for a while,
+//! distributed.
 //! ```text
 //! Say ─► may it? too loud? ─┬──────────────────► numbered ─► kept (so many), told (once a turn)
 //!                           └ kept in the log ─► stored ──┘
 //! ```
-//! A room says so many messages in a second and no more: a bucket, of which the last fourth is its
-//! moderators'. Invariant: numbers rise by one, in the order in which members are told; a message
-//! that was refused has none.
+//! A room takes a limited number of messages a second: by a bucket, whose last fourth is for its
+//! moderators. Invariant: numbers rise by one, in the order in which sessions get the messages; a
+//! message that was refused has none.
 
 use super::row::ChatroomRow;
 use super::words::{ChatroomWord, Saying};
@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of messages that a room keeps in memory, but always the last one.
+/// Maximum bytes of messages that a room keeps in memory, but always the last one.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -38,11 +38,11 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(super) struct Ring {
     kept: VecDeque<Arc<ChatroomMessage>>,
     kept_bytes: usize,
-    /// Said, and not told yet.
+    /// Messages that were accepted, but not sent to the shards yet.
     untold: Vec<Arc<ChatroomMessage>>,
     /// The number of the last message.
     last: Seq,
-    /// When its bucket is full again, if nothing more is said.
+    /// The time at which the bucket is full again, if no further message comes.
     full_at: Instant,
 }
 
@@ -55,7 +55,7 @@ struct Keeping {
 }
 
 impl Ring {
-    /// The number of the last message that shards were told.
+    /// The number of the last message that was sent to the shards.
     pub(super) fn told(&self) -> Seq {
         self.last - self.untold.len() as u64
     }
@@ -64,19 +64,19 @@ impl Ring {
         self.untold.is_empty()
     }
 
-    /// So many of the last messages, the oldest first.
+    /// The last messages, at most so many, the oldest first.
     pub(super) fn last(&self, count: u16) -> Vec<Arc<ChatroomMessage>> {
         let skip = self.kept.len().saturating_sub(count.into());
         self.kept.iter().skip(skip).cloned().collect()
     }
 
-    /// What an account has said with this id, if it is among the last.
+    /// The message that an account has sent with this id, if it is among the last.
     fn find(&self, from: &AccountAddress, id: ClientMessageId) -> Option<&ChatMessage> {
         let mut all = self.kept.iter().rev().map(|it| &it.message);
         all.find(|it| it.client_id == id && it.from == *from)
     }
 
-    /// Takes a message's turn; false: the room is too loud for it.
+    /// Takes a message from the bucket; false: the room has too many messages now.
     fn takes(&mut self, now: Now, limits: &ChatLimits, important: bool) -> bool {
         let step_ns = SECOND_NS / u64::from(limits.chatroom_messages_per_s.max(1));
         let burst = u64::from(limits.chatroom_messages_burst);
@@ -90,7 +90,7 @@ impl Ring {
         may
     }
 
-    /// It is the last message now. Whether it is the first that is untold.
+    /// Adds the last message. Returns whether it is the first that waits to be sent to the shards.
     fn says(&mut self, message: Arc<ChatroomMessage>, keeps: u16) -> bool {
         self.last = message.message.seq;
         self.keeps(message.clone(), keeps);
@@ -113,7 +113,7 @@ impl Ring {
     }
 }
 
-/// A message is stored, and then it is said.
+/// Stores a message, and then distributes it.
 async fn keep(mut flow: Flow, keeping: Keeping) {
     let (chat, now, _) = flow.state();
     let (timeline, it) = (keeping.timeline, &keeping.message);
@@ -132,7 +132,7 @@ async fn keep(mut flow: Flow, keeping: Keeping) {
 }
 
 impl Chat {
-    /// Somebody says something in a chatroom of this shard.
+    /// Takes a message for a chatroom of this shard.
     pub(super) fn say_here(
         &mut self,
         now: Now,
@@ -183,7 +183,8 @@ impl Chat {
         }
     }
 
-    /// A message of a room that keeps its messages over a restart is said when the log has it.
+    /// Stores a message of a room that keeps its messages over a restart; it is distributed when
+    /// the log has it.
     fn keep_said(&mut self, keeping: Keeping, fx: &mut Effects) {
         let to = keeping.to;
         if !self.log.may_ask() || !self.begin(|flow| keep(flow, keeping)) {
@@ -191,7 +192,7 @@ impl Chat {
         }
     }
 
-    /// The log has it, or not.
+    /// Takes the log's result for a message.
     fn chatroom_kept(&mut self, mut keeping: Keeping, result: Answered, fx: &mut Effects) {
         let to = keeping.to;
         let home = self.chatrooms.homes.known.get(&keeping.timeline);
@@ -216,7 +217,7 @@ impl Chat {
         }
     }
 
-    /// A message has its number: it is kept as long as the room does, and told.
+    /// Keeps a message that has its number as long as the room does, and queues it for the shards.
     fn is_said(&mut self, keeping: Keeping, keeps: u16, fx: &mut Effects) {
         let Keeping { timeline, to, important, message } = keeping;
         let stored = StoredMessage { id: message.id, seq: message.seq, again: false };
@@ -234,12 +235,12 @@ impl Chat {
         self.tell_stored(to, Ok(stored), fx);
     }
 
-    /// Names a message among all that are sent to connections: two shards may give one number.
+    /// Names a message among all that are sent to connections: two shards may give the same number.
     fn frame_of(&self, timeline: TimelineId, id: u64) -> u64 {
         self.settings.home.of(&[b"chatroom", &timeline.to_bytes(), &id.to_be_bytes()])
     }
 
-    /// Shards are told what was said, a letter each.
+    /// Sends the waiting messages to the shards, in one message for each.
     pub(super) fn flush_chatroom(&mut self, now: Now, timeline: TimelineId, fx: &mut Effects) {
         let Some(home) = self.chatrooms.homes.known.get_mut(&timeline) else { return };
         if home.ring.is_told() {
@@ -251,7 +252,7 @@ impl Chat {
         }
     }
 
-    /// The last messages of a chatroom are asked of the log.
+    /// Asks the log for the last messages of a chatroom.
     pub(super) fn read_chatroom(&mut self, timeline: TimelineId, fx: &mut Effects) {
         let home = self.chatrooms.homes.known.get(&timeline);
         let keeps = home.and_then(|it| it.row.as_ref()).map_or(1, |row| row.keeps);
@@ -260,7 +261,7 @@ impl Chat {
         self.log.ask(PendingCall::ChatroomRead(timeline), Call::Read(Read::Pull(pull)), fx);
     }
 
-    /// Here they are.
+    /// Takes the last messages of a chatroom, as the log has them.
     pub(crate) fn chatroom_read(
         &mut self,
         now: Now,
@@ -271,7 +272,7 @@ impl Chat {
         let mut last = 0;
         let read = match result {
             Ok(Done::Page(page)) if page.messages.is_empty() => {
-                // Its numbers go on behind those of a room of this name that was closed.
+                // Numbers continue behind those of a closed room of this name.
                 let read = Read::Standing { timeline, reader: self.settings.any_reader() };
                 return self.log.ask(PendingCall::ChatroomRead(timeline), Call::Read(read), fx);
             }
@@ -291,7 +292,7 @@ impl Chat {
                 return self.give_chatroom_up(timeline, fault, fx);
             }
         };
-        // One that cannot be read any more is left out; numbers go on behind it all the same.
+        // A message that cannot be decoded is left out; numbers continue behind it all the same.
         let last = messages.first().map_or(last, |placed| placed.seq);
         let decoded = messages.iter().rev().filter_map(|placed| {
             let message = envelope::decode(placed.message.id, placed.seq, &placed.message.body)?;
@@ -311,7 +312,7 @@ impl Chat {
     }
 }
 
-/// What was said with an id is said once more: the first answer, if it is the same.
+/// The answer to a retry: the first answer, if the content is the same.
 fn again(first: &ChatMessage, content: &Content) -> Result<StoredMessage, ChatFault> {
     match first.content == *content {
         true => Ok(StoredMessage { id: first.id, seq: first.seq, again: true }),

@@ -1,14 +1,14 @@
-//! Sessions of this shard that are in chatrooms.
+//! Seats: sessions of this shard that are in chatrooms.
 //!
 //! ```text
 //!  Join ─► asked ─► Joined: seated ─► Said ─► handed on, or missed ─► told how many, once a while
 //!                                       │                    ▲
 //!                                       └ the machine says that the device does not read
 //! ```
-//! A seat is gone with its session; one that is away without a connection misses what is said, and
-//! is told so when it is back. Nothing waits for one of them: a device that does not read costs a
-//! number. Invariant: what a seat was handed and what it missed is all that was said since it was
-//! taken; the home hears how many seats there are, sooner or later.
+//! A seat ends with its session; a detached session without a connection misses messages, and is
+//! notified of that when it is back. No message waits for a single seat: a device that does not
+//! read costs a number. Invariant: the messages that a seat was handed and those that it missed are
+//! all since it was taken; the home eventually gets the number of seats.
 
 use super::handing::Untold;
 use super::row::By;
@@ -31,13 +31,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pauses after which a shard says who is there though nothing has changed.
+/// Pauses after which a shard reports its number of sessions even if that has not changed.
 pub(super) const HERE_PAUSES: u32 = 10;
 
-/// The version of every list of members: it is of nobody in particular, and never begins anew.
+/// The version of every list of members: it stands for no state, so a list never begins anew.
 pub(super) const LIST_VERSION: u64 = 1;
 
-/// Joins that may wait for homes, a shard. One more is answered as busy.
+/// Maximum of joins that wait for homes, per shard. A further one is answered as busy.
 const JOINS_MAX: usize = 65_536;
 
 /// Chatrooms with sessions of this shard.
@@ -46,32 +46,33 @@ pub(crate) struct Seats {
     pub(super) rooms: HashMap<TimelineId, Hall>,
     /// The rooms that a session is in, or has asked to be.
     of: HashMap<Key, Vec<TimelineId>>,
-    /// Joins that are with homes.
+    /// The number of joins that wait for homes.
     joins: usize,
-    /// Rooms whose sessions have not been told all that was said, in the order of their turns.
+    /// Rooms with messages that their sessions have not got, in the order of their turns.
     pub(super) line: VecDeque<TimelineId>,
-    /// Bytes of what waits there.
+    /// Bytes of the messages that wait there.
     pub(super) untold_bytes: usize,
-    /// When something is to be told of a room: to its home, or to those who missed something.
+    /// The times at which a report is due for a room: to its home, or to sessions that missed
+    /// messages.
     due: BTreeSet<(Instant, TimelineId)>,
 }
 
-/// Sessions of this shard in one room.
+/// The sessions of this shard in one room.
 pub(super) struct Hall {
     pub(super) room: AccountAddress,
     pub(super) seats: BTreeMap<Key, Seat>,
-    /// Joins that are with the home.
+    /// The number of joins that wait for the home.
     joining: u32,
-    /// The last message that was heard of.
+    /// The place of the last message of which the shard knows.
     pub(super) heard: Seq,
     pub(super) untold: Untold,
-    /// The last account that was shown out.
+    /// The number of the last account that was removed.
     pub(super) outs: u64,
-    /// What the home was told.
+    /// The number of sessions that was last reported to the home.
     pub(super) told: u32,
     pub(super) told_at: Instant,
     due: Instant,
-    /// Seats that are behind.
+    /// The number of seats that are behind.
     pub(super) behind: u32,
     pub(super) news: Option<Arc<ChatroomNews>>,
 }
@@ -79,18 +80,18 @@ pub(super) struct Hall {
 /// A session in a room.
 pub(super) struct Seat {
     pub(super) conn: ConnRef,
-    /// The last message that it was handed, or misses.
+    /// The last message that the seat was handed, or misses.
     pub(super) had: Seq,
-    /// So many that it is not told of yet.
+    /// The number of missed messages of which the session has not been notified.
     pub(super) missed: u32,
-    /// It does not read, and is told when the pause is over how much it missed.
+    /// The device does not read, and is notified of missed messages when the pause is over.
     pub(super) behind: bool,
-    /// It has no connection.
+    /// The session has no connection.
     pub(super) away: bool,
 }
 
-/// A session wants to be in a room, or asks for its last messages once more. `is_new`: it has no
-/// seat yet, and is counted as one who waits for it.
+/// Joins a session to a room, or asks for the room's last messages once more. `is_new`: the session
+/// has no seat yet, and is counted among those that wait for one.
 async fn join(
     mut flow: Flow,
     wait: Requester,
@@ -111,7 +112,7 @@ async fn join(
 }
 
 impl Seats {
-    /// Sessions that are in a room, or have asked to be.
+    /// The number of sessions that are in a room, or have asked to be.
     pub(super) fn sessions(&self) -> usize {
         self.of.len()
     }
@@ -140,7 +141,7 @@ impl Hall {
 }
 
 impl Chat {
-    /// A device wants something of a chatroom.
+    /// Takes a device's request about a chatroom.
     pub(crate) fn chatroom(&mut self, from: ConnRef, request: ChatroomRequest, fx: &mut Effects) {
         let ChatroomRequest { session, number, ask } = request;
         let Some(asker) = self.asker(from, session) else { return };
@@ -167,7 +168,7 @@ impl Chat {
             return self.refuse_chatroom_ask(wait, ChatFault::NoChatroom, fx);
         };
         let Some(key) = self.sessions.bound(wait.conn, wait.session) else {
-            // An errand is nowhere.
+            // An errand has no session that could be in a room.
             return self.refuse_chatroom_ask(wait, ChatFault::Invalid, fx);
         };
         let (timeline, _) = self.chatroom_at(&room);
@@ -191,7 +192,7 @@ impl Chat {
         self.begin(|flow| join(flow, wait, (timeline, is_new), asked));
     }
 
-    /// The home has answered a join.
+    /// Takes the home's answer to a join.
     fn chatroom_joined(
         &mut self,
         wait: Requester,
@@ -204,14 +205,15 @@ impl Chat {
         let conn = session.map(|session| session.conn);
         let away = self.sessions.resumables.is_away(key);
         let Some(hall) = self.chatrooms.seats.rooms.get_mut(&timeline) else {
-            // It was in it, and left meanwhile.
+            // The session was in the room, and has left meanwhile.
             return self.refuse_chatroom_ask(wait, ChatFault::Busy, fx);
         };
         hall.joining -= u32::from(is_new);
         if !is_new && !hall.seats.contains_key(&key) {
             return self.refuse_chatroom_ask(wait, ChatFault::Busy, fx); // likewise
         }
-        // The home has counted it: it is told how many there are, whatever came in between.
+        // The home has counted the session: it gets the number of sessions again, whatever came in
+        // between.
         hall.told = u32::MAX;
         let (mut joined, conn) = match (result, conn) {
             (Ok(joined), Some(conn)) => (joined, conn),
@@ -222,7 +224,8 @@ impl Chat {
             }
         };
         hall.hears_up_to(joined.state.head);
-        // One that joins once more misses what waits for it, but for what it is given as history.
+        // A session that joins once more misses its waiting messages, except those in the history
+        // it gets.
         let missed = hall.gives_up(key);
         fx.counters.count_by(ChatCounter::ChatroomMissed, missed.into());
         let seat = || Seat { conn, had: joined.state.head, missed: 0, behind: false, away };
@@ -238,7 +241,7 @@ impl Chat {
         self.hall_is_due(timeline);
     }
 
-    /// A join came to nothing; a seat that was taken before stays.
+    /// Ends a join that has failed; a seat that was taken before stays.
     fn stays_out(&mut self, key: Key, timeline: TimelineId) {
         match self.is_seated(key, timeline) {
             true => self.hall_is_due(timeline),
@@ -267,7 +270,7 @@ impl Chat {
         hall.is_some_and(|hall| hall.seats.contains_key(&key))
     }
 
-    /// A session is in a room no more, or never came to be.
+    /// Removes a session from a room, or from those that wait to join it.
     pub(super) fn unseat(&mut self, key: Key, timeline: TimelineId) {
         let seats = &mut self.chatrooms.seats;
         if let Some(hall) = seats.rooms.get_mut(&timeline)
@@ -301,8 +304,8 @@ impl Chat {
         self.tell_chatroom(now, home, word, fx);
     }
 
-    /// Something is to be told of a room, when the pause since the last time is over; that nobody
-    /// is there any more, at once.
+    /// Schedules the next report about a room, when the pause since the last is over; a report that
+    /// the last session has left is sent at once.
     pub(super) fn hall_is_due(&mut self, timeline: TimelineId) {
         let pause = Duration::from_millis(self.settings.limits.chat.chatroom_pause_ms.into());
         let seats = &mut self.chatrooms.seats;
@@ -315,18 +318,18 @@ impl Chat {
         seats.due.insert((hall.due, timeline));
     }
 
-    /// A session has ended.
+    /// Removes a session that has ended from its rooms.
     pub(crate) fn leaves_chatrooms(&mut self, key: Key) {
         let of = self.chatrooms.seats.of.get(&key).cloned().unwrap_or_default();
         of.into_iter().for_each(|timeline| self.unseat(key, timeline));
     }
 
-    /// A session lost its connection, or has another one.
+    /// Updates the connection of a session in its rooms: it was lost, or replaced.
     pub(crate) fn moves_in_chatrooms(&mut self, key: Key, conn: Option<ConnRef>) {
         let of = self.chatrooms.seats.of.get(&key).cloned().unwrap_or_default();
         for timeline in of {
             if let Some(hall) = self.chatrooms.seats.rooms.get_mut(&timeline) {
-                // It is told how things are, whether or not it missed anything.
+                // The session gets the present state, whether or not it missed messages.
                 hall.skips(key, 0);
                 if let Some(seat) = hall.seats.get_mut(&key) {
                     (seat.conn, seat.away) = (conn.unwrap_or(seat.conn), conn.is_none());
@@ -336,7 +339,8 @@ impl Chat {
         }
     }
 
-    /// Tells homes who is here and members what they missed; when to come back.
+    /// Reports to homes how many sessions are here, and to sessions what they missed; returns when
+    /// to continue.
     pub(super) fn turn_seats(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         while let Some(&(at, timeline)) = self.chatrooms.seats.due.first() {
             if at > now.mono {

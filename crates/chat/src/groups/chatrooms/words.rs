@@ -1,13 +1,13 @@
-//! What shards say to each other of chatrooms.
+//! Messages between shards about chatrooms.
 //!
 //! ```text
 //! session's shard ─► Here: so many are here, and heard so far ─► home
 //! home ─► Said, News, Outs ─► each shard with members ─► its sessions      List: a page of them
 //! ```
 //! Joins, messages and orders are requests of flows ([`PeerRequest`](crate::PeerRequest)). Any of
-//! it may be lost. Whoever asks waits for so long and not longer; a shard that was not told of
-//! messages sees it by their numbers, or is told the last one when it says how far it heard; who is
-//! to leave is named until the shard has heard it.
+//! them may be lost. A request is given up after a time; a shard that did not get messages finds
+//! that out by their numbers, or gets the last number when it reports how far it has heard; an
+//! account that is to leave is named until the shard has confirmed it.
 
 use super::row::{By, ChatroomRow};
 use crate::word::ReplyTo;
@@ -18,47 +18,47 @@ use model::chat::{
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
-/// A word about a chatroom.
+/// A message between shards about a chatroom.
 #[derive(Debug)]
 pub enum ChatroomWord {
-    /// This was said.
+    /// These messages were sent in it.
     Said(Arc<[Arc<ChatroomMessage>]>),
-    /// It is so now.
+    /// The present state of the room.
     News(Arc<ChatroomNews>),
-    /// These are to leave it, all whom the shard has not heard of.
+    /// These accounts are to leave the room: all that the shard has not confirmed.
     Outs {
-        /// Which room.
+        /// The room's conversation.
         timeline: TimelineId,
-        /// Who, in the order of their numbers.
+        /// The accounts, in the order of their numbers.
         outs: Arc<[Leaving]>,
     },
-    /// So many sessions of the shard are there, or wait to be.
+    /// The number of the shard's sessions that are in the room, or wait to be.
     Here {
-        /// Which room.
+        /// The room's address.
         room: AccountAddress,
-        /// How many.
+        /// The number of sessions.
         here: u32,
-        /// The last message that the shard heard of.
+        /// The place of the last message of which the shard knows.
         heard: Seq,
-        /// The last of [`Leaving::number`], likewise.
+        /// The last [`Leaving::number`] of which the shard knows.
         outs: u64,
     },
-    /// A page of those who are on this shard, for the flow that asked the home.
+    /// A page of the sessions on this shard, for the flow that asked the home.
     List(Box<PageAsked>),
 }
 
-/// A session that wants to be in a chatroom.
+/// A session's request to join a chatroom.
 #[derive(Debug)]
 pub struct JoinAsked {
     pub(crate) room: AccountAddress,
     pub(crate) by: By,
-    /// The most of its last messages that are wanted.
+    /// The maximum number of the room's last messages that are wanted.
     pub(crate) history: u16,
-    /// It is not in it already.
+    /// The session is not in the room yet.
     pub(crate) is_new: bool,
 }
 
-/// Something that is said in a chatroom.
+/// A message to be sent in a chatroom.
 #[derive(Debug)]
 pub struct Saying {
     pub(crate) room: AccountAddress,
@@ -68,20 +68,20 @@ pub struct Saying {
     pub(crate) content: Content,
 }
 
-/// A change that is wanted of a chatroom, as its home hears of it.
+/// A change that an account wants of a chatroom, for its home.
 #[derive(Debug)]
 pub struct ChatroomAsked {
     pub(crate) room: AccountAddress,
     pub(crate) by: By,
     pub(crate) order: ChatroomOrder,
-    /// Those whom it names, with the inbox of one who gets rights.
+    /// The accounts that the order names, with the inbox of the one that gets rights.
     pub(crate) named: Vec<(AccountAddress, Option<TimelineId>)>,
 }
 
-/// An account whose sessions are to leave; nobody in particular: all of them.
+/// An account whose sessions are to leave; `None`: all sessions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leaving {
-    /// Rises.
+    /// The number rises with each account that is to leave.
     pub(crate) number: u64,
     pub(crate) account: Option<AccountAddress>,
     pub(crate) why: ChatroomOut,
@@ -92,11 +92,11 @@ pub struct Leaving {
 pub struct PageAsked {
     pub(crate) to: ReplyTo,
     pub(crate) room: AccountAddress,
-    /// What the page says besides.
+    /// The row of the room, for the rest of the page.
     pub(crate) row: Arc<ChatroomRow>,
     pub(crate) total: u32,
     pub(crate) from: u32,
-    /// So many of the shard's own stand before.
+    /// The number of the shard's sessions that come before the page.
     pub(crate) skip: u32,
     pub(crate) count: u16,
 }
@@ -125,7 +125,7 @@ impl ChatroomAsked {
 }
 
 impl ChatroomWord {
-    /// What it costs in memory beside itself, bytes, roughly.
+    /// Approximate memory beside the message itself, bytes.
     pub(crate) fn weight(&self) -> usize {
         match self {
             ChatroomWord::Said(messages) => messages.iter().map(|it| it.weight()).sum(),
