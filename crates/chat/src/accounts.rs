@@ -1,12 +1,12 @@
-//! Accounts by their addresses: numbers that are remembered, and those that are being found.
+//! Accounts by their addresses: numbers that are remembered, and those that are being looked up.
 //!
-//! An account has a row at its home, made when somebody first logs in by that name, or first writes
-//! to a name that may log in. The row says whose it is: when the name has become somebody else's,
-//! there is a new account under it, with a new number and nothing of the old one. Nothing else of
-//! an account that is not here is in memory, but the numbers of those that were asked for last.
+//! An account has a row at its home, created at the first login by its name, or at the first
+//! message to a name that may log in. The row has the account's owner: when the name passes to
+//! another owner, a new account gets it, with a new number and nothing of the old account. Of an
+//! account without a session, memory has only its number, if it was among the last asked for.
 //!
-//! Invariants: an address that is being found has one flow under way, however many wait for it; a
-//! number is used only while its row's owner has the name.
+//! Invariants: the lookup of an address is one flow, however many flows wait for it; a number is
+//! used only while its row's owner has the name.
 
 use crate::Chat;
 use crate::label::Route;
@@ -200,7 +200,7 @@ impl Accounts {
     }
 }
 
-/// Finds the account with an address for all who wait for it.
+/// Looks up the account with an address, for all flows that wait for it.
 async fn find(mut flow: Flow, address: AccountAddress) {
     let row = find_row(&mut flow, &address).await;
     let (chat, _, _) = flow.state();
@@ -247,7 +247,7 @@ async fn find_row(flow: &mut Flow, address: &AccountAddress) -> Result<AccountRo
     if let Some(AccountRow { id, owner: Owner::Booked(uid), .. }) = row
         && made.id != id
     {
-        // The row of an account that was removed is about to be written over: its ties end.
+        // The row of a removed account is about to be overwritten: the account's ties end.
         let write = partings::row(chat.settings.home, (address, uid), Some(id));
         flow.log_in_time(Call::Write(write)).await.map_err(fault_of)?;
         flow.state().0.people.partings.look_again();

@@ -3,8 +3,8 @@
 //! ```text
 //! version u8 | kind u16 | flags u8 | client id 16
 //! from u16 bytes | device u8 bytes | to u16 bytes | text u32 bytes | extra u32 bytes
-//!   | what it says of others, if a flag says so: what u8
-//!     | of a quote  place u64 | number u64 | name u16 bytes | who said it u16 bytes
+//!   | quote and mentions, if a flag says so: bits u8
+//!     | of a quote  place u64 | number u64 | name u16 bytes | sender u16 bytes
 //!     | of mentions count u8 × (account u16 bytes)
 //! ```
 //! Numbers are little-endian; texts and bytes stand behind their lengths. The body has neither the

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! in a conversation and an outbox   MESSAGE u8 | from 16 | to 16 | conversation 16
-//! likewise, said to a group           GROUP u8 | from 16 | conversation 16
+//! likewise, of a message to a group   GROUP u8 | from 16 | conversation 16
 //! in an inbox, and in the outbox       READ u8 | from 16 | to 16 | conversation 16 | upto u64
-//!   likewise, if nobody is to know  READ_ALONE | from 16 | conversation 16 | upto u64
+//!   likewise, if it is not shared   READ_ALONE | from 16 | conversation 16 | upto u64
 //! in an inbox                    REFERENCE u8 | conversation 16 | seq u64 | flags u8 | bytes u32
-//!                                              | the message that it calls back u64, if it does
+//!                                              | the recalled message's place u64, if any
 //!                                PEER_READ u8 | conversation 16 | upto u64
 //!                                      SET u8 | conversation 16 | what u8
 //! ```

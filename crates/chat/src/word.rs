@@ -51,7 +51,7 @@ pub enum ChatWord {
     Reply {
         /// The request's number.
         number: u64,
-        /// The answer.
+        /// The reply, or the fault.
         result: Result<PeerReply, ChatFault>,
     },
     /// Put a parcel into inboxes. Answered by `Placed`, eventually, for all parcels up to a number.
@@ -63,13 +63,13 @@ pub enum ChatWord {
     },
     /// A parcel was refused, because the log of the shard takes no more now.
     NotPlaced,
-    /// Has an inbox this reference? Answered by `Sought`.
+    /// Ask whether an inbox has this reference. Answered by `Sought`.
     Seek(Box<Sought>),
     /// The answer to `Seek`.
     Sought {
         /// The number of the question.
         number: u64,
-        /// The inbox.
+        /// The inbox that was asked about.
         inbox: TimelineId,
         /// Whether the inbox has the reference.
         has: bool,
@@ -104,7 +104,7 @@ pub enum ChatWord {
     BoundTold(Box<BoundTold>),
     /// A member of a group that may not speak asks for voice.
     VoiceAsked(Box<VoiceAsked>),
-    /// Is a session there in a temporary group? Answered by `AttendanceTold`.
+    /// Ask whether a session is in the room of a temporary group. Answered by `AttendanceTold`.
     AttendanceAsked(Box<AttendanceAsked>),
     /// The answer to `AttendanceAsked`, or the notice that the last session has left a group.
     AttendanceTold(Box<AttendanceTold>),
@@ -169,9 +169,9 @@ pub enum PeerRequest {
     Change(Box<ChangeOrder>),
     /// Store a message imported from another server. Answered by `Stored`.
     Import(Box<ImportOrder>),
-    /// Which of these accounts may that account not add to a group? Answered by `NotAdded`.
+    /// Find those of these accounts that another may not add to a group. Answered by `NotAdded`.
     Adding(Box<AddingAsked>),
-    /// Which public groups of a domain are at home there? Answered by `PublicGroups`.
+    /// List the public groups of a domain that are at home there. Answered by `PublicGroups`.
     PublicGroups(Box<PublicRange>),
     /// Create a chatroom, or change one. Answered by `Done`.
     Chatroom(Box<ChatroomAsked>),
@@ -183,7 +183,7 @@ pub enum PeerRequest {
     Members(Box<MembersAsked>),
     /// List the other members of a group, if it is not too large. Answered by `Readers`.
     Readers(Box<ReadersSought>),
-    /// Which positions do these accounts have in a conversation? Answered by `Positions`.
+    /// Get the positions of these accounts in a conversation. Answered by `Positions`.
     Positions(Box<PositionsAsked>),
     /// Read or change the nodes of an account. Answered by `Nodes`.
     Nodes(Box<NodesAsked>),
@@ -432,7 +432,7 @@ impl Parcel {
 }
 
 impl Cargo {
-    /// The group change in it, if that is an invitation.
+    /// The group change in the message, if that is an invitation.
     pub(crate) fn invitation(&self) -> Option<GroupChange> {
         let Cargo::Message(message) = self else { return None };
         GroupChange::of(&message.content).filter(|change| change.verb == GroupVerb::Invite)

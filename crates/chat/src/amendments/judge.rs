@@ -99,7 +99,7 @@ fn judge_recall(
         true if is_over => Err(ChatFault::Unchanged),
         true => Ok(Verdict::was_before(now_is, is_there)),
         false if content.is_reserved() => Err(ChatFault::Forbidden),
-        // An erased account keeps no messages: only an operator may recall amendments.
+        // Only an operator may recall amendments: the erasure of an account removes them, too.
         false if content.is_amendment() && !is_operator => Err(ChatFault::Forbidden),
         false if is_over && !is_operator => Err(ChatFault::TooLate),
         false => Ok(Verdict::Becomes(now_is.buried(at.number, by.as_ref()))),

@@ -4,7 +4,7 @@
 //! ```text
 //! Recall, Send ─► its overlay ─► the message ─► may it? ─► one write: the new overlay,
 //!                  (read)         (read)                    the message is taken out,
-//!                                                           a message that says so ─► Sent
+//!                                                           its own message ─► Sent
 //! ```
 //! All of it happens where the conversation is at home; a message has one amendment under way at a
 //! time. The message that records the amendment is distributed as any other is
@@ -70,7 +70,7 @@ pub(crate) struct RecallAsked {
 #[derive(Debug)]
 pub struct AmendOrder {
     pub(crate) route: Route,
-    /// An operator orders it, in the name of the message's sender.
+    /// An operator or a moderator orders it, in the name of the message's sender.
     pub(crate) is_operator: bool,
     /// The message's place.
     pub(crate) seq: Seq,

@@ -5,8 +5,8 @@
 //! without a gap, cost nothing.
 //!
 //! ```text
-//! version u8 | inbox of who said it 16 | number u64 | edited u64 | its name u16 bytes
-//!   | applied u8 × u64 | reactions u16 × (who u16 bytes, emoji u16 bytes, since u64)
+//! version u8 | inbox of the sender 16 | number u64 | edited u64 | its name u16 bytes
+//!   | applied u8 × u64 | reactions u16 × (account u16 bytes, emoji u16 bytes, since u64)
 //!   | changed u64 | earlier u8 × (since u64, edited u64, length u32, the message as it was then)
 //!   | the message as envelope.rs has it
 //! ```

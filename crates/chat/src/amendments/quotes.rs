@@ -1,7 +1,7 @@
 //! Quotes: a message that quotes another one of its conversation, which is read first.
 //!
 //! ```text
-//! Send ─► the overlay of what it quotes, or that ─► there, and to be read? ─► stored, told
+//! Send ─► the quoted message, or its overlay ─► exists, may be quoted? ─► stored, delivered
 //! ```
 //! A retry names the same quoted message, so it is stored once. A recalled message may be quoted:
 //! none of its text is shown. Invariant: place, number, name and sender in a stored quote are those

@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! a setting changed ─────────────────► the bookmark ─► does it differ? ─► published anew
-//!                                        │ there is none: nothing to do
-//! a client published ─► what changed ─► the conversation is set, by its inbox as ever
+//!                                        │ no bookmark: nothing to do
+//! a client published ─► what changed ─► the conversation is set, by its inbox as always
 //!                         │ nothing: a new bookmark gets the conversation's settings
 //! ```
 //! A bookmark changes its conversation only by what the client has changed in it. Without a

@@ -413,7 +413,7 @@ impl Chat {
             Wish::Read(_) | Wish::Set(_) => self.change_fails(wait, fault, fx),
             Wish::Reread(asked) => self.nobody_to_read_with(asked, fault, fx),
             Wish::Look | Wish::List(_) => self.read_fails(wait, fault, fx),
-            // Nobody waits for these.
+            // No device waits for these.
             Wish::Push(_) | Wish::Position(..) | Wish::Made(..) => {}
             Wish::Follow | Wish::Sum | Wish::Bookmarks(_) => {}
         }

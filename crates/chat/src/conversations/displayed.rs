@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! the cursor moved ─► the node's item ─► the message at that place ─► is it another? ─► published
-//!                       │ there is no such node: no client of the account wants to know
+//!                       │ no such node: no client of the account asks for positions
 //! ```
 //! The questions are errands, about one place of a conversation at a time; if the cursor moves on
 //! meanwhile, the last place counts. A client that has published an item itself moves the cursor by

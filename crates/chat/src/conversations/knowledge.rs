@@ -38,7 +38,7 @@ const STRANGE_SHARE: usize = 4;
 /// All of an account's state.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Knowledge {
-    /// By conversation.
+    /// The state of each conversation.
     rows: HashMap<TimelineId, Row>,
     /// Conversations by their places.
     order: BTreeMap<Seq, TimelineId>,
@@ -74,7 +74,7 @@ pub(crate) struct Row {
     drawn: bool,
     /// The account has sent a message there.
     spoken: bool,
-    /// It is a group that the account has made.
+    /// The conversation is a group that the account has made.
     made: bool,
     pub(super) draft: Box<str>,
 }
@@ -129,7 +129,7 @@ impl Knowledge {
         self.rows.len() > most && self.forget_one(conversation, most)
     }
 
-    /// Forgets one conversation, since there is one too many. Messages of strangers push out no
+    /// Forgets one conversation, when they are one too many. Messages of strangers push out no
     /// conversation that the account has taken part in: of the strangers' the first to go are those
     /// that the account has left, then, if they exceed their share, the newest, which may be this
     /// one. Otherwise the conversation with the oldest last change goes, but not this one:

@@ -125,7 +125,7 @@ impl Chat {
 }
 
 impl Listed {
-    /// The conversations, with what was read of them.
+    /// The conversations of the list, with their last messages as read.
     pub(crate) fn with(self, fetched: Fetched) -> Vec<Conversation> {
         let mut last: HashMap<TimelineId, Excerpt> = fetched.excerpts.into_iter().collect();
         let complete = |(of, row)| Conversation { last: last.remove(&of), ..row };

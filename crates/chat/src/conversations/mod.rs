@@ -3,7 +3,7 @@
 //! ```text
 //! asked ─► line ┐
 //!               ├ a row: all up to a place of the inbox ─► the inbox behind it ─► Ready ─► line
-//!               └ in memory: whatever takes a place in the inbox is added as it does
+//!               └ in memory: each new entry of the inbox is added
 //! ```
 //! A state is the sum of the inbox, so neither sending nor distributing writes anything for it. Its
 //! row is written now and then (`knowledge.rs`), so that little is read behind it. A change takes a
@@ -80,7 +80,7 @@ struct ReadAhead {
 struct Account {
     knowledge: Knowledge,
     step: Step,
-    /// The last place of the inbox that is known to be taken.
+    /// The last place of the inbox that is known to have an entry.
     head: Seq,
     /// The place up to which the row stores the state.
     stored: Seq,
@@ -98,7 +98,7 @@ enum Step {
     /// The inbox is being read; its last known place was this when the read began.
     Loading(Seq),
     Ready,
-    /// A change is with the log.
+    /// The log is storing a change.
     Changing(Box<Changing>),
 }
 

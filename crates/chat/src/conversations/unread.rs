@@ -1,7 +1,7 @@
 //! Unread messages of a conversation: which of its last places count.
 //!
 //! A ring of bits, by place. Invariant: bits are of places that are among the last
-//! [`UNREAD_PLACES_MAX`] and behind the read cursor; with none there is no ring.
+//! [`UNREAD_PLACES_MAX`] and behind the read cursor; no ring exists without bits.
 
 use model::chat::UNREAD_PLACES_MAX;
 use model::timeline::Seq;

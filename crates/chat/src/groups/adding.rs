@@ -1,7 +1,7 @@
 //! Permission to add: before an account is made a member of a group, or invited, its home is asked.
 //!
 //! ```text
-//! Create, Add, Invite ─► each who is named is found ─► its home: blocked? by whom is it added?
+//! Create, Add, Invite ─► named accounts are found ─► their homes: blocked? may they be added?
 //!   added, invited, or refused ◄───────────────────────────────┘
 //! ```
 //! This file knows no group. Invariant: an account is not made a member, or invited, by one that it

@@ -3,9 +3,9 @@
 //! speak asks for voice (7.13).
 //!
 //! ```text
-//! Leave that names who had invited ─► judged ─► stored ─────────────┐
+//! Leave that names the inviter ─────► judged ─► stored ─────────────┐
 //! Voice ─► home of the group: a member that may not speak, in pace ─┤
-//!        devices of XMPP that are here, members of other servers ◄──┘
+//!        devices of XMPP that are online, members of other servers ◄┘
 //! ```
 //! The inviter is no fact of the group: the account that declines names it. Its leave is the change
 //! that lets it do so, once, and only an account that was added may. Devices of other protocols
@@ -73,7 +73,7 @@ impl VoiceAsked {
 }
 
 impl Chat {
-    /// A device asks for voice in a group.
+    /// Takes a device's request for voice in a group.
     pub(crate) fn voice(
         &mut self,
         now: Now,

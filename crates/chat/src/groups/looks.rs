@@ -2,7 +2,7 @@
 //! there.
 //!
 //! ```text
-//! LookAtGroup ─► begins, ends: noted here, and told nobody; the last one ends: home of the group
+//! LookAtGroup ─► begins, ends: noted here only; when the last one ends: home of the group
 //!             └► shows: pace of the session ─► home of the group (shows)
 //! ```
 //! A session looks at a group from its request to enter the room until it has left, or has ended; a

@@ -1,4 +1,4 @@
-//! Lists of members: a device asks, and the group's home answers from what it knows.
+//! Lists of members: a device asks, and the group's home answers from its state.
 //!
 //! ```text
 //! Members ─► home of the group ─► its state (read once) ─► a member? ─► a page of it ─► Members

@@ -1,8 +1,8 @@
 //! Orders: a device makes a group or changes one, or a room of another server is imported as one.
 //!
 //! ```text
-//! order ─► of a new group: in pace? how many has it made? ─► those who are named: found, added?
-//!   answered ◄── who wants to be asked is invited ◄── the group's home changes it ◄──┘
+//! order ─► of a new group: in pace? how many has it made? ─► named accounts: found, added?
+//!   answered ◄── accounts that ask for it are invited ◄── the home changes it ◄──┘
 //! ```
 //! Invariant: an order is answered once, by the place of the message that announces the change, or
 //! by a fault.

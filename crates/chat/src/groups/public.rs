@@ -2,7 +2,7 @@
 //! that look for groups of a domain.
 //!
 //! ```text
-//! Reveal, Rename, Hide, Dissolve ─► row is stored ─► the change is ─► so it is in memory
+//! Reveal, Rename, Hide, Dissolve ─► row is stored ─► change is stored ─► list in memory
 //! PublicGroups ─► each shard: a page of its own ─► all of them, merged ─► PublicGroups
 //!
 //! key    home │ conversation

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! the last session of a shard leaves, the last of other servers does, or there was grace enough
-//!    │                    one is there, or somebody reads or joins it meanwhile: asked again later
+//!    │                    a session is there, or reads or joins it meanwhile: asked again later
 //!    ▼                                  ▲
-//! Attendance ─► all shards, and those who speak with other servers ─► nobody ─► Dissolve
+//! Attendance ─► all shards, and those of federation ─► no session there ─► Dissolve
 //!
 //! key    home │ conversation
 //! value  version │ address              the text is behind its length

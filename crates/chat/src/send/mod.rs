@@ -329,7 +329,7 @@ impl Chat {
         }
     }
 
-    /// The fault of content that nobody may send.
+    /// The fault of content that no account may send.
     pub(crate) fn may_not_say(&self, content: &Content) -> Option<ChatFault> {
         let limits = &self.settings.limits.chat;
         let is_empty = content.text.is_empty() && content.extra.is_empty();

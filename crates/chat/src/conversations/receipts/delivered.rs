@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// A message of another account that no device of this account has acknowledged.
 pub(crate) struct Undelivered {
-    /// Its place in the inbox.
+    /// The message's place in the inbox.
     place: Seq,
     conversation: TimelineId,
     seq: Seq,

@@ -3,7 +3,7 @@
 //! ```text
 //! a device acknowledges ─► its home, once a second ─► the sender's home ─► its devices
 //! an account has read ─► its inbox and the other's, once a second           (changes.rs)
-//! Readers ─► who they are ─► their homes: what each knows ─► one page
+//! Readers ─► the members, or the partner ─► their homes: positions ─► one page
 //! ```
 //! No row is stored for receipts: read positions are stored in inboxes, and delivered positions
 //! follow from how far an account's devices have acknowledged its inbox, when a client asks.

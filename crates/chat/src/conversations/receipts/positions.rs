@@ -1,7 +1,7 @@
 //! Positions of this shard's accounts in a conversation, for other accounts that ask.
 //!
 //! ```text
-//! Positions ─► what each knows (read once) ─► its cursor ─► told
+//! Positions ─► each account's state (read once) ─► its cursor ─► answered
 //!                    of delivery: ─► how far any device has acknowledged ─► the entries before it
 //! ```
 //! No row has delivered positions: some device has the inbox up to a place, and so the conversation

@@ -18,7 +18,7 @@ use model::ports::log::{Call, RowHome, Table, Write};
 use model::timeline::TimelineId;
 use std::collections::{HashMap, HashSet};
 
-/// The value of a row that says that its account keeps what it reads private.
+/// The value of the row of an account that hides its read positions.
 const PRIVATE: u8 = 1;
 
 /// The privacy settings of this shard's accounts, by their inboxes.
@@ -94,7 +94,7 @@ async fn store(flow: &mut Flow, inbox: TimelineId, wish: PrivacyWish) -> Result<
 }
 
 impl Chat {
-    /// Whether an account lets others know what it has read.
+    /// Whether an account shares its read positions with others.
     pub(crate) fn shares_reads(&self, inbox: TimelineId) -> bool {
         !self.receipts.privacy.private.contains(&inbox)
     }

@@ -34,7 +34,7 @@ pub struct ReadersSought {
     pub(crate) is_operator: bool,
 }
 
-/// Others, with their inboxes.
+/// Other members or the partner, with their inboxes.
 pub(crate) type Others = Vec<(AccountAddress, TimelineId)>;
 
 /// Answers a device's question for the readers of a message.

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  heard ─► waits ─► a round: some messages, seat after seat ─┬► handed
-//!             │      (a turn ends in the middle of it)        └► missed, and told so
-//!             └ too many wait: the oldest are left out, moderators' last, and whoever has not had
-//!               them misses them
+//!             │      (a turn ends in the middle of it)        └► missed, and counted
+//!             └ too many wait: the oldest are left out, moderators' last; seats that have not had
+//!               them miss them
 //! ```
 //! A thousand messages for five thousand sessions are seconds of a core: the shard's other work,
 //! answers and writes above all, goes on in between. A seat is handed several messages at once,

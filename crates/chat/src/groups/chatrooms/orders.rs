@@ -1,9 +1,9 @@
 //! Orders: a chatroom is made, changed or closed, or accounts are removed from it.
 //!
 //! ```text
-//! device ─► Order ─► who gets rights is found ─► home: may it? ─► row written ─► told, answered
+//! device ─► Order ─► new moderator is found ─► home: allowed? ─► row ─► reported, answered
 //! ```
-//! Invariant: an order is answered once; what was answered holds over a restart.
+//! Invariant: an order is answered once; an answered change holds over a restart.
 
 use super::home::{Chatroom, Step, Task};
 use super::row::{self, By, ChatroomRow, RowLimits};

@@ -1,7 +1,7 @@
 //! Seats: sessions of this shard that are in chatrooms.
 //!
 //! ```text
-//!  Join ─► asked ─► Joined: seated ─► Said ─► handed on, or missed ─► told how many, once a while
+//!  Join ─► asked ─► Joined: seated ─► Said ─► handed on, or missed ─► count sent, once a while
 //!                                       │                    ▲
 //!                                       └ the machine says that the device does not read
 //! ```

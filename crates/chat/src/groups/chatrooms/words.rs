@@ -1,7 +1,7 @@
 //! Messages between shards about chatrooms.
 //!
 //! ```text
-//! session's shard ─► Here: so many are here, and heard so far ─► home
+//! session's shard ─► Here: number of sessions, last message ─► home
 //! home ─► Said, News, Outs ─► each shard with members ─► its sessions      List: a page of them
 //! ```
 //! Joins, messages and orders are requests of flows ([`PeerRequest`](crate::PeerRequest)). Any of

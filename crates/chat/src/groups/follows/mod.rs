@@ -4,8 +4,8 @@
 //! ```text
 //! conversation's shard                    account's shard
 //! Begin (from this message on) ─────────► a row: the account follows ──► confirmed
-//! Read (there is a message) ────────────► who is here and has all before it: one append for them
-//!                                         who lacks more: draws it ─┐     (a turn's together)
+//! Read (a new message) ─────────────────► online, has all before it: one append for all such
+//!                                         lacks more: draws it ─────┐     (a turn's together)
 //! Fetch ◄──────────────────────────────────────────────────────────┤
 //!       ─────────────────────────────────► messages ─► the inbox ───┘ until nothing is left
 //! device comes ─► rows, what the inbox has ─► draws, not far beyond what it was sent
@@ -77,9 +77,9 @@ struct Follower {
     line: VecDeque<begins::Begin>,
     /// All messages are drawn, even without a device online.
     draws_all: bool,
-    /// An erasure waits for that, and asks now and then.
+    /// An erasure waits until all messages are drawn, and asks now and then.
     is_asked: bool,
-    /// Pushes wait for that.
+    /// Pushes wait until all messages are drawn.
     wakes: bool,
     /// Messages that may be drawn in addition, for a list of conversations.
     list_room: u32,

@@ -1,9 +1,10 @@
-//! Nudges: something was said in a group that is read. Those of its members who are here and have
-//! everything before it take it together, a turn's messages at once; whoever lacks more draws.
+//! Nudges: a group whose members read it has a new message. Members with devices online that have
+//! all messages before it take it together, all messages of a turn at once; a member that lacks
+//! more draws.
 //!
-//! Members with devices that are to be woken have a mark before the nudge is confirmed; what is
-//! owed to them is drawn when its time has come. Invariant: one batch of a group
-//! is with the log at a time, and what waits behind it is bounded.
+//! For members with devices to be notified a mark is stored before the nudge is confirmed; the
+//! messages are drawn when the push is due. Invariant: the log has one batch of a group at a time,
+//! and the messages that wait behind it are bounded.
 
 use super::Step;
 use crate::inboxes::entry::Entry;
@@ -19,26 +20,26 @@ use model::timeline::{Seq, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Inboxes of one append. Between those of a large group others take their turn.
+/// Maximum of inboxes of one append. Between the appends of a large group, others take their turn.
 const INBOXES_MAX: usize = 1_024;
 
-/// Bytes of messages that wait for the log in one group.
+/// Maximum bytes of messages that wait for the log in one group.
 const BYTES_MAX: usize = 1 << 20;
 
 /// A group with followers in memory.
 #[derive(Default)]
 pub(super) struct Live {
     followers: BTreeSet<TimelineId>,
-    /// What was said, and waits for what is with the log.
+    /// New messages that wait for the append under way.
     queue: Vec<Arc<ChatMessage>>,
     bytes: usize,
-    /// Appends that are with the log.
+    /// The number of appends under way.
     placing: u32,
-    /// Members take part who are not here, too.
+    /// Members without devices online take part, too.
     at_once: bool,
 }
 
-/// A message that is being put into inboxes of several followers.
+/// A message that is being stored in inboxes of several followers.
 pub(crate) struct Together {
     conversation: TimelineId,
     inboxes: Vec<TimelineId>,
@@ -56,7 +57,7 @@ impl Live {
         self.followers.remove(&inbox);
     }
 
-    /// Whether something waits, and may be handed to the log.
+    /// Whether messages wait, and may be handed to the log.
     pub(super) fn may_go_on(&self) -> bool {
         !self.queue.is_empty() && self.placing == 0
     }
@@ -69,7 +70,7 @@ impl Live {
         self.followers.iter()
     }
 
-    /// A message waits. False: there is no room, and nothing waits any more.
+    /// Queues a message. False: the queue was full, and was emptied.
     fn takes(&mut self, message: &Arc<ChatMessage>, most: usize) -> bool {
         if self.queue.last().is_some_and(|last| last.seq >= message.seq) {
             return true; // it was told again
@@ -85,8 +86,8 @@ impl Live {
 }
 
 impl Chat {
-    /// Something was said in a group of which members are at home here. True: that is confirmed
-    /// when what was handed to the log is done.
+    /// Takes a new message of a group with members at home here. True: the parcel is confirmed when
+    /// the log has done the calls that this began.
     pub(crate) fn nudged(
         &mut self,
         now: Now,
@@ -111,7 +112,7 @@ impl Chat {
         let marked = self.owe_members(now, (conversation, members), message, fx);
         let Some(inbox) = marked else { return false };
         if !self.log.may_ask() {
-            // It comes once more: what it would have waited for is not stored.
+            // The parcel comes once more: the mark for which it would have waited is not stored.
             self.parcel_done((from, number), false);
             return true;
         }
@@ -120,12 +121,12 @@ impl Chat {
         true
     }
 
-    /// Members of this shard draw it, whether or not they are here.
+    /// Has all members of this shard draw a message, even without devices online.
     fn all_draw(&mut self, (conversation, seq): (TimelineId, Seq), members: &[TimelineId]) {
         let here = self.settings.shard;
         for &inbox in members.iter().filter(|inbox| self.settings.shard_at(**inbox) == here) {
             let follower = self.follows.followers.entry(inbox).or_default();
-            // Whoever has all before it takes it with the others.
+            // A member that has all messages before it takes it with the others.
             let is_loaded = follower.is_loaded;
             let mut known = follower.groups.get_mut(&conversation).filter(|_| is_loaded);
             if let Some(it) = &mut known {
@@ -139,8 +140,8 @@ impl Chat {
         }
     }
 
-    /// Members with devices that are registered are to be woken, unless one that is here has it
-    /// when its time has come: some account whose mark is being written.
+    /// Marks members with registered devices for pushes, unless a device online has the message by
+    /// the time that the push is due. Returns some account whose mark is being written.
     fn owe_members(
         &mut self,
         now: Now,
@@ -166,12 +167,12 @@ impl Chat {
         marked
     }
 
-    /// The log has what stands before a nudge's confirmation.
+    /// Takes the log's result for the marks before a nudge's confirmation.
     pub(crate) fn nudge_marked(&mut self, parcel: (ShardId, u64), result: &Answered) {
         self.parcel_done(parcel, result.is_ok());
     }
 
-    /// There is a message in a group that a follower does not take with the others.
+    /// Has a follower draw a message of a group which it does not take with the others.
     fn lacks(&mut self, inbox: TimelineId, conversation: TimelineId, seq: Seq) {
         if let Some(it) = self.followed(inbox, conversation) {
             it.lacks(seq);
@@ -179,7 +180,8 @@ impl Chat {
         }
     }
 
-    /// What was said since the last turn is put into the inboxes of those who have all before it.
+    /// Stores the messages since the last turn in the inboxes of the followers that have all before
+    /// them.
     pub(super) fn hand_together(&mut self, now: Now, fx: &mut Effects) {
         for conversation in std::mem::take(&mut self.follows.loud) {
             match self.follows.live.get(&conversation) {
@@ -232,7 +234,7 @@ impl Chat {
         }
     }
 
-    /// Behind which place a follower takes what is said with the others; `None`: it does not.
+    /// The place behind which a follower takes messages with the others; `None`: it does not.
     fn behind(&self, inbox: TimelineId, conversation: TimelineId) -> Option<Seq> {
         let follower = self.follows.followers.get(&inbox).filter(|it| it.is_loaded)?;
         let is_drawing = match follower.step {
@@ -267,7 +269,7 @@ impl Chat {
         self.log.ask(PendingCall::Together(together), append, fx);
     }
 
-    /// A message stands in the inboxes of those who took it together, or not.
+    /// Takes the log's result for a message that several followers took together.
     pub(crate) fn taken_together(
         &mut self,
         now: Now,
