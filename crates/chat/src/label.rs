@@ -43,8 +43,8 @@ const MENTIONED: u8 = 128;
 pub(crate) struct Route {
     /// The sender's inbox.
     pub from: TimelineId,
-    /// The receiver's inbox; `None`: the receivers are the members of the group with this
-    /// conversation.
+    /// The receiver's inbox; `None`: a message goes to the members of the group with this
+    /// conversation, and a read position to no other account.
     pub to: Option<TimelineId>,
     /// The conversation in which the message is stored.
     pub conversation: TimelineId,

@@ -162,7 +162,7 @@ pub struct Settings {
     /// The domain whose accounts log in by their bare names; accounts of other domains use their
     /// addresses.
     pub domain: Arc<str>,
-    /// Who may add an account to groups, if the account has not set it.
+    /// The accounts that may add an account to groups, where it has not set them itself.
     pub adding: Adding,
     /// The domains whose accounts are foreign.
     pub foreign: Arc<ForeignDomains>,
@@ -172,7 +172,7 @@ pub struct Settings {
     pub reviews: Option<ReviewSettings>,
     /// Words that messages may not have.
     pub words: Arc<WordShelf>,
-    /// Whose orders to the book of accounts are accepted.
+    /// The policy that decides whose orders to the book of accounts are accepted.
     pub book: BookPolicy,
     /// The storage of files; none: uploads are refused.
     pub media: Option<Arc<dyn MediaStorage>>,

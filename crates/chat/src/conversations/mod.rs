@@ -51,7 +51,7 @@ const READ_AHEAD_MS: u32 = 1_000;
 /// Maximum of cursors that wait so, per shard. A further one is answered as invalid at once.
 const READS_AHEAD_MAX: usize = 1_024;
 
-/// What an account itself counts in memory, in conversations.
+/// Memory of an account itself, counted in conversations.
 const BESIDE_CONVERSATIONS: usize = 2;
 
 /// The states of accounts, by their inboxes.

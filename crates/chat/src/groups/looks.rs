@@ -57,7 +57,7 @@ struct Look {
 /// The result of a session's show or look.
 enum Paced {
     Goes(Option<MemberShow>),
-    /// It waits, or needs not to be sent.
+    /// The show waits, or need not be sent.
     Stays,
     Dropped,
 }
