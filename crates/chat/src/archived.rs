@@ -122,7 +122,7 @@ mod tests {
         let cut = Message { body: plain.body[..9].into(), ..plain.clone() };
         assert!(archived(&cut).is_none());
 
-        // Of an edit and a reaction the row of their message is read.
+        // For an edit or a reaction the row of its message is read.
         assert_eq!(amended_row(&plain), None);
         let target = TargetMessage { seq: 3, id: 99, name: "".into() }.extra(b"");
         for kind in [Content::EDIT, Content::REACTION] {

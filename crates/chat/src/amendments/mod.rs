@@ -145,7 +145,7 @@ async fn route_of_recall(flow: &mut Flow, asked: &RecallAsked) -> Result<Route, 
     let id = flow.account(with, RECALL_BYTES).await;
     let to = match (id.map(|id| with.inbox(home, id)), *conversation) {
         (Ok(to), Some(known)) if conversation_of(home, own, to) != known => own,
-        (Err(ChatFault::UnknownAccount), Some(_)) => own, // nobody is left to be told
+        (Err(ChatFault::UnknownAccount), Some(_)) => own, // the partner no longer exists
         (Ok(to), _) => to,
         (Err(fault), _) => return Err(fault),
     };
@@ -359,7 +359,7 @@ impl Chat {
             order.is_operator = moderator.is_some();
         }
         if order.is_operator && order.changes() {
-            order.route = order.route.turned_to(now_is.from); // who said it does it
+            order.route = order.route.turned_to(now_is.from); // the sender amends it
         }
         let left = self.last_left(&order.route);
         let at = Moment { number: self.next_id(now), left };

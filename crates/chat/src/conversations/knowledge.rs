@@ -484,7 +484,7 @@ mod tests {
     #[test]
     fn strangers_push_nothing_out_that_the_account_has_to_do_with() {
         let mut known = Told(Knowledge::default(), 0, 8);
-        // She has answered one, read another, and pinned a third.
+        // The account has answered one conversation, read another, and pinned a third.
         known.has(&said(1, 1));
         known.has(&own(1, 2));
         known.has(&said(2, 1));
@@ -496,12 +496,12 @@ mod tests {
         }
         let all: Vec<_> = [14, 13, 12, 11, 10, 3, 2, 1].map(with).into();
         assert_eq!(known.all(), all, "the first of the strangers are there, and not the last");
-        // Whom she writes to herself has a place, and who is not strange any more keeps it.
+        // A conversation that the account begins gets a row; one that is no longer strange keeps its.
         assert!(known.has(&own(5_000, 1)));
         known.has(&event(10, InboxChange::Read(1)));
         assert!(known.has(&said(5_001, 1)));
         assert_eq!(known.all(), [5_000, 13, 12, 11, 10, 3, 2, 1].map(with));
-        // A stranger's group that she has left goes first.
+        // A stranger's group that the account has left goes first.
         let Entry::Message(pointer, group) = said(12, 2) else { panic!("a message") };
         let relation = Relation { ends: true, ..pointer.relation };
         known.has(&Entry::Message(Pointer { relation, ..pointer }, group));
@@ -529,8 +529,8 @@ mod tests {
         let mut known = Told(Knowledge::default(), 0, 8);
         known.has(&said(1, 1));
         let value = known.0.encode();
-        // Without the number of those forgotten, and without the second flags, which were last but
-        // for the ring of what is unread.
+        // The version before has no number of forgotten conversations and no second flags, which
+        // come last but for the ring of unread places.
         let flags = value.len() - RING_BYTES - 1;
         let parts: [&[u8]; 4] =
             [&[VERSION_BEFORE], &value[1..9], &value[13..flags], &value[flags + 1..]];

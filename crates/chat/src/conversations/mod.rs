@@ -301,7 +301,7 @@ impl Chat {
         }
         page.damaged.last().into_iter().for_each(|place| knowledge.passes(*place));
         if !page.more {
-            knowledge.passes(head); // it was read behind that
+            knowledge.passes(head); // the inbox was read at least up to here
         }
         let is_whole = !page.more && knowledge.upto >= account.head;
         self.conversations.counts(inbox);
@@ -342,7 +342,7 @@ impl Chat {
         account.head = account.head.max(place);
         let is_loaded = matches!(account.step, Step::Ready | Step::Changing(_));
         if !is_loaded || place <= account.knowledge.upto {
-            return; // it is being read, or was
+            return; // the entry is being read, or was
         }
         if account.knowledge.has(place, entry, most) {
             fx.counters.count(ChatCounter::ConversationsForgotten);

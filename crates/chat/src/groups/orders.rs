@@ -245,7 +245,7 @@ impl Chat {
         (group, is_moving): (&AccountAddress, bool),
     ) -> Anew {
         if verb != GroupVerb::Create {
-            return Anew::MayNot; // it makes nothing
+            return Anew::MayNot; // the order makes no group
         }
         match self.group_made_by(asker, client_id) {
             Some(made) if made == *group => Anew::Again,

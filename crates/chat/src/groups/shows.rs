@@ -177,7 +177,7 @@ impl Chat {
             && (status.muted || closed)
             && status.role == GroupRole::Member
         {
-            show.status = Box::default(); // it would be a way to say something
+            show.status = Box::default(); // a status would be a message
         }
         let is_small = group.state.len() <= members_max;
         let is_new = match is_small {

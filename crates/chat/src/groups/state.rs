@@ -290,7 +290,7 @@ impl GroupState {
                 all.map(|(member, _)| member.clone()).collect()
             }
             GroupVerb::Dissolve => {
-                let id = AccountId(0); // it is no account
+                let id = AccountId(0); // a venue is no account
                 let venue = members.first().map(|(address, _)| address.clone());
                 venue.into_iter().map(|address| GroupMember { address, id }).collect()
             }

@@ -146,7 +146,7 @@ impl Chat {
         let Some(id) = self.accounts.number_of(&told.to) else { return };
         let inbox = told.to.inbox(home, id);
         if conversation_of(home, inbox, told.inbox) != told.conversation {
-            return; // it was said by somebody who had the name before
+            return; // an earlier account of this name sent it
         }
         if !self.sessions.online.contains_key(&inbox) {
             return;

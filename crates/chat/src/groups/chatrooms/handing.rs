@@ -237,7 +237,7 @@ impl Chat {
             let seats = &mut self.chatrooms.seats;
             let Some(hall) = seats.rooms.get_mut(&timeline) else { continue };
             if !std::mem::take(&mut hall.untold.in_line) {
-                continue; // it is another room of this name, that has not been told anything yet
+                continue; // another room of this name, whose sessions have no messages yet
             }
             let before = hall.behind;
             let handed = hall.goes_round(timeline, &mut left, fx);

@@ -119,7 +119,7 @@ impl ChatroomRow {
         limits: RowLimits,
     ) -> Result<ChatroomRow, ChatFault> {
         if order.verb == Verb::Create {
-            return Err(ChatFault::Conflict); // it is there
+            return Err(ChatFault::Conflict); // the room exists
         }
         let role = if by.is_operator { Role::Owner } else { self.role(&by.address, by.inbox) };
         let least = match order.verb {

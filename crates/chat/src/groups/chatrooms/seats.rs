@@ -210,7 +210,7 @@ impl Chat {
         };
         hall.joining -= u32::from(is_new);
         if !is_new && !hall.seats.contains_key(&key) {
-            return self.refuse_chatroom_ask(wait, ChatFault::Busy, fx); // likewise
+            return self.refuse_chatroom_ask(wait, ChatFault::Busy, fx); // it has left
         }
         // The home has counted the session: it gets the number of sessions again, whatever came in
         // between.

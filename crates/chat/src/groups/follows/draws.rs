@@ -147,7 +147,7 @@ impl Chat {
         for (_, message) in fetched.messages {
             if following.looks() {
                 if !wanted.is_empty() {
-                    more = true; // another time
+                    more = true; // the rest is read again
                     break;
                 }
                 match self.is_told_first(&message, inbox) {
@@ -173,7 +173,7 @@ impl Chat {
         }
         if let Some(it) = self.followed(inbox, conversation) {
             if !more {
-                it.following.has(target); // nothing is left of what stood there
+                it.following.has(target); // no message up to there is left
                 it.following.finds_nothing();
                 it.is_unread = false;
             }

@@ -343,7 +343,7 @@ impl Chat {
             return;
         }
         if !is_here {
-            follower.held.clear(); // whoever asked has gone
+            follower.held.clear(); // the devices that asked are gone
         }
         if !follower.line.is_empty() {
             return self.begin_next(now, inbox, fx);

@@ -73,7 +73,7 @@ impl Live {
     /// Queues a message. False: the queue was full, and was emptied.
     fn takes(&mut self, message: &Arc<ChatMessage>, most: usize) -> bool {
         if self.queue.last().is_some_and(|last| last.seq >= message.seq) {
-            return true; // it was told again
+            return true; // a repeated parcel
         }
         self.bytes += message.weight();
         self.queue.push(message.clone());

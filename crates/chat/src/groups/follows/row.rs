@@ -187,7 +187,7 @@ mod tests {
         assert!(!it.looks() && it.wants(170) && !it.wants(169));
         it.ends(175);
         assert!(it.looks());
-        // After a start the inbox alone knows that another was found.
+        // After a restart only the inbox has the other beginning that was found.
         it.goes_on_behind(183);
         assert!(!it.looks() && it.next_behind() == Some(183));
         it.ends(185);
