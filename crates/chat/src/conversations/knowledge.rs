@@ -496,7 +496,7 @@ mod tests {
         }
         let all: Vec<_> = [14, 13, 12, 11, 10, 3, 2, 1].map(with).into();
         assert_eq!(known.all(), all, "the first of the strangers are there, and not the last");
-        // A conversation that the account begins gets a row; one that is no longer strange keeps its.
+        // A conversation that the account begins gets a row; one no longer strange keeps its row.
         assert!(known.has(&own(5_000, 1)));
         known.has(&event(10, InboxChange::Read(1)));
         assert!(known.has(&said(5_001, 1)));

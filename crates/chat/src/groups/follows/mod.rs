@@ -1,5 +1,5 @@
-//! Follows: in a large group, whose messages are read and not written to inboxes, the accounts of
-//! this shard follow it: they draw its messages into their inboxes while they have devices online.
+//! Follows: the accounts of this shard follow large groups, whose messages are read and not written
+//! to inboxes: each draws them into its own inbox while it has devices online.
 //!
 //! ```text
 //! conversation's shard                    account's shard
