@@ -157,7 +157,7 @@ pub struct Settings {
     pub home: HashKey,
     /// Access control: who may log in.
     pub access: Arc<dyn Access>,
-    /// Push notifications: which devices are notified, and by which service.
+    /// The policy of push notifications: which are sent, and how much they contain.
     pub push: PushPolicy,
     /// The domain whose accounts log in by their bare names; accounts of other domains use their
     /// addresses.
@@ -170,7 +170,7 @@ pub struct Settings {
     pub log_bytes: u64,
     /// How messages are reviewed before they are stored; absent: no message is reviewed.
     pub reviews: Option<ReviewSettings>,
-    /// Words that messages may not have.
+    /// Words for which messages are refused, changed or flagged.
     pub words: Arc<WordShelf>,
     /// The policy that decides whose orders to the book of accounts are accepted.
     pub book: BookPolicy,
@@ -229,7 +229,7 @@ impl Settings {
         ReaderId(self.home.of(&[b"any device"]))
     }
 
-    /// The reader that all devices of an account share which get their names when they log in.
+    /// The reader that an account's devices share which are named after login, by a bind request.
     fn shared_reader(&self) -> ReaderId {
         ReaderId(self.home.of(&[b"binding devices"]))
     }

@@ -214,7 +214,7 @@ impl Chat {
         let most = (limits.presence_changes_a_minute_max, limits.rooms_a_session_max);
         let paced = match (self.sessions.bound(from, session).filter(|_| !is_errand), look) {
             (Some(key), look) => self.looks.takes(now, (key, &group), look, most),
-            // A module that gives errands knows itself which sessions look, and keeps the pace.
+            // The giver of an errand knows itself which sessions look, and keeps the pace.
             (None, GroupLook::Begins) => Paced::Stays,
             (None, GroupLook::Shows(show)) => Paced::Goes(Some(show)),
             (None, GroupLook::Ends) => Paced::Goes(None),
