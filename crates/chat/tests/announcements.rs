@@ -1,5 +1,4 @@
-//! What who runs the server says to all who are here: who hears of it, how fast, and how much may
-//! wait.
+//! Announcements to all connected devices: their receivers, their pace, and the limit of the queue.
 
 mod house;
 
@@ -18,7 +17,7 @@ fn address(name: &str) -> AccountAddress {
     AccountAddress::parse(name, "a.example").expect("right")
 }
 
-/// A device of XMPP, which is there or not.
+/// A device of XMPP that is available, or has sent no presence.
 fn device(house: &mut House, name: &str, is_there: bool) -> ConnRef {
     let conn = house.conn(ShardId(0));
     let login = ChatRequest::Login(Box::new(plain::login(address(name), "")));
@@ -34,7 +33,7 @@ fn device(house: &mut House, name: &str, is_there: bool) -> ConnRef {
     conn
 }
 
-/// It is to be said; what is answered at once.
+/// Gives the command to announce this text; returns its answer.
 fn announces(house: &mut House, body: &str) -> ChatAnswer {
     let command = ChatCommand::Announce(Arc::new(Announcement::new("", body).expect("right")));
     Service::command(&mut house.chat, house.now, 1, command, &mut house.fx);

@@ -1,4 +1,4 @@
-//! Devices that are named when they are here: their names, and the place that they share.
+//! Devices that get their name after the login: their names, and the cursor that they share.
 
 mod house;
 
@@ -37,7 +37,7 @@ impl House {
         }
     }
 
-    /// A device of this name, and who ended for it.
+    /// A device with this name, and the connections whose sessions ended in its favour.
     fn bound(&mut self, name: &str, device: &str) -> (Device, Vec<ConnRef>) {
         let (conn, session) = self.nameless(name);
         let wish = Some(device.into());
@@ -82,7 +82,7 @@ impl House {
 
     fn goes(&mut self, (conn, session): Device) {
         let reason = CloseReason::PeerClosed;
-        // Its place is stored now: whoever said what it has is told.
+        // The position is stored now, so the senders are notified of the delivery.
         let told = self.ask(conn, ChatRequest::Closed { session, reason });
         assert!(told.iter().all(|(_, it)| matches!(it, ChatDelivery::Delivered(_))), "{told:?}");
     }

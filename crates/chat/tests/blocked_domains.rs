@@ -1,5 +1,5 @@
-//! A domain of another server is blocked, on one to four shards: nothing passes to or from anybody
-//! of it, whoever that is and wherever its home is here, until it is blocked no longer.
+//! Blocks of another server's domain, on one to four shards: nothing passes to or from its
+//! accounts, whatever their home here, until the domain is unblocked.
 
 mod house;
 #[path = "house/town.rs"]
@@ -20,13 +20,13 @@ use town::{Device, Town};
 
 const DOMAIN: &str = "@b.example";
 
-/// An account, by its bare name if it is ours, or a domain itself.
+/// An account, by its bare name if it is local, or a domain.
 fn address(text: &str) -> AccountAddress {
     let text = if text.contains('@') { text.into() } else { format!("{text}@a.example") };
     AccountAddress::of_contact(&text).expect("right")
 }
 
-/// Who is needed by nobody is forgotten at once.
+/// Settings with which an account that is not in use is forgotten at once.
 fn settings(shard: u16, shards: u16) -> Settings {
     let chat = ChatLimits { contacts_known_max: 1, ..ChatLimits::default() };
     let limits = Arc::new(Limits { chat, ..Limits::default() });
@@ -39,7 +39,7 @@ fn settings(shard: u16, shards: u16) -> Settings {
     Settings { limits, foreign: Arc::new(domains), ..plain::settings(ShardId(shard), shards) }
 }
 
-/// What devices hear, and what goes out.
+/// Deliveries to devices, and words to other servers.
 type Passed = (Vec<ChatDelivery>, Vec<ForeignWord>);
 
 impl Town {
@@ -69,7 +69,7 @@ impl Town {
         self.ask(device, request).into_iter().map(|(_, it)| it).collect()
     }
 
-    /// Something comes from elsewhere; by the number of the command it is answered.
+    /// An arrival from another server; its answer has the number of the command.
     fn comes(&mut self, ask: u64, home: &str, what: ArrivalWhat) {
         let arrival = Box::new(ForeignArrival { home: address(home), what });
         let command = ChatCommand::Foreign(arrival);
@@ -78,7 +78,7 @@ impl Town {
         Service::command(&mut house.chat, house.now, ask, command, &mut house.fx);
     }
 
-    /// The same, and it comes to rest: the one answer, and what devices hear.
+    /// An arrival, and all that follows: its one answer, and the deliveries to devices.
     fn hears(&mut self, home: &str, what: ArrivalWhat) -> (ChatAnswer, Vec<ChatDelivery>) {
         self.comes(7, home, what);
         let (mut answers, told) = self.settles();
@@ -86,7 +86,7 @@ impl Town {
         (answer, told)
     }
 
-    /// All comes to rest: answers to commands, and what devices hear.
+    /// Lets everything come to rest: answers to commands, and deliveries to devices.
     fn settles(&mut self) -> (Vec<(u64, ChatAnswer)>, Vec<ChatDelivery>) {
         let told = self.0.iter_mut().flat_map(|house| house.rest()).collect();
         let told = self.rest(told);
@@ -94,7 +94,7 @@ impl Town {
         (answers.collect(), told.into_iter().map(|(_, it)| it).collect())
     }
 
-    /// A device goes, and what its account has is not in memory any more.
+    /// Ends a device's session, and drops its account from memory.
     fn forgets(&mut self, device: Device) {
         let (session, reason) = (device.session, model::close::CloseReason::PeerClosed);
         self.ask(device, ChatRequest::Closed { session, reason });
@@ -127,7 +127,7 @@ fn say(verb: SubscriptionVerb) -> ContactOrder {
     ContactOrder::Say(verb, Box::default())
 }
 
-/// What is heard of somebody whom there is not.
+/// The answer to a message for an account that does not exist.
 fn nobody() -> ChatAnswer {
     let why = ChatFault::UnknownAccount;
     ChatAnswer::Told(Some(Box::new(ChatDelivery::Failed { number: 0, why })))
@@ -171,7 +171,8 @@ fn nothing_of_anybody_of_a_blocked_domain_is_heard_until_it_is_blocked_no_longer
         let ask = || Box::new(NodesAsk::LastThere);
         let asks = || ArrivalWhat::Nodes { of: address("ann"), ask: ask() };
         assert_eq!(town.hears(BOB, asks()).0, not_told(NodesFault::UnknownAccount));
-        // Others hear of it, and she of others, and of what is no account of the domain.
+        // Other accounts still get her messages and she theirs, and those of senders outside the
+        // domain.
         let (answer, told) = town.hears("bob@c.example", said(1));
         assert!(is_sent(&answer) && told.iter().any(is_message), "{answer:?}");
         let (_, told) = town.hears("ann", stanza("1@conference.b.example"));
@@ -192,7 +193,7 @@ fn nothing_of_anybody_of_a_blocked_domain_is_heard_until_it_is_blocked_no_longer
     }
 }
 
-/// What is told to whoever asks when she was last there, and may not know.
+/// The answer to a query for her last activity by an account that may not know it.
 fn not_told(why: NodesFault) -> ChatAnswer {
     let answer = NodesAnswer { number: 0, result: Err(why) };
     ChatAnswer::Told(Some(Box::new(ChatDelivery::Nodes(Box::new(answer)))))
@@ -211,7 +212,7 @@ fn nothing_is_said_to_anybody_of_a_blocked_domain() {
             (town.ask(ann, ChatRequest::HandOn(Box::new(on))), town.goes_out())
         };
         assert_eq!(hands(&mut town, DOMAIN).1.len(), 1);
-        // Whom she had told that she is there is told that she is gone.
+        // Receivers of her directed presence learn that she is gone.
         let (_, out) = town.wishes(ann, DOMAIN, ContactOrder::Block);
         assert!(
             matches!(&out[..], [ForeignWord::Gone { to, .. }] if &**to == "r@b.example/ann"),
@@ -235,7 +236,7 @@ fn nothing_is_said_to_anybody_of_a_blocked_domain() {
     }
 }
 
-/// Ann and these of other servers see each other.
+/// Ann and these accounts of other servers, who see each other's presence.
 fn friends(shards: u16, others: &[&str]) -> (Town, Device) {
     use SubscriptionVerb::{Subscribe, Subscribed};
     let mut town = Town::new(shards);
@@ -249,13 +250,13 @@ fn friends(shards: u16, others: &[&str]) -> (Town, Device) {
     (town, ann)
 }
 
-/// How somebody elsewhere is there.
+/// An available presence from another server.
 fn shows(from: &str) -> ArrivalWhat {
     let (from, availability) = (address(from), Some(Box::default()));
     ArrivalWhat::Presence { from, device: Some("phone".into()), availability }
 }
 
-/// Whom a device is told to be gone.
+/// Accounts that a device was told are gone.
 fn gone(told: &[ChatDelivery]) -> Vec<String> {
     let gone = told.iter().filter_map(|it| match it {
         ChatDelivery::Presence(it) if it.availability.is_none() => Some(it.from.to_string()),
@@ -264,7 +265,8 @@ fn gone(told: &[ChatDelivery]) -> Vec<String> {
     gone.collect()
 }
 
-/// Who is told elsewhere that ann is gone, or there; and who is asked.
+/// Accounts on other servers that are told that Ann is gone or available, and those that are
+/// probed.
 fn told(out: &[ForeignWord]) -> Vec<String> {
     let told = out.iter().map(|word| match word {
         ForeignWord::Presence { to, availability: None, .. } => format!("gone: {to}"),

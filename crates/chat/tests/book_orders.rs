@@ -1,4 +1,4 @@
-//! Orders to the book of accounts: whose are taken, and which sessions go on behind them.
+//! Orders to the account book: which are accepted, and which sessions continue after them.
 
 mod house;
 
@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A book in which tests write: the epoch of each account, whose number is the length of its name.
+/// A book that tests write: the epoch of each account, whose number is the length of its name.
 #[derive(Default)]
 struct Book {
     epochs: Mutex<BTreeMap<String, u64>>,
     version: AtomicU64,
-    /// When the rights of whoever comes end.
+    /// End of the rights of new sessions, Unix seconds.
     until_s: AtomicU32,
-    /// The versions by which all sessions were looked at.
+    /// The versions of the rules by which all sessions were reported as checked.
     renewed: Mutex<Vec<u64>>,
 }
 
@@ -109,7 +109,7 @@ impl House {
         (conn, session.expect("let in"))
     }
 
-    /// The order that a wish comes to, with its number; or why not.
+    /// The order that a request amounts to, with its number; or the fault.
     fn wish(&mut self, who: Device, wish: BookWish) -> Result<(u64, BookOrder), BookFault> {
         let (conn, session) = who;
         let request = BookRequest { session, number: 9, wish };
@@ -140,7 +140,7 @@ impl House {
         }
     }
 
-    /// The book has answered: what was told, to whom.
+    /// The book's answer to an order; returns the kinds of deliveries, and their connections.
     fn booked(&mut self, number: u64, answer: BookAnswer) -> Vec<(ConnRef, &'static str)> {
         Service::booked(&mut self.chat, self.now, number, answer, &mut self.fx);
         self.told()
@@ -166,7 +166,7 @@ fn whoever_changes_its_password_stays_and_its_other_devices_end() {
     let BookOrder::Password { user, account, .. } = order else { panic!("{order:?}") };
     assert_eq!((&*user, account), ("ann", GrantedAccount { uid: 3, epoch: 1 }));
     book.renewed();
-    book.put("ann", 2); // it is done; the walk that follows comes before the answer
+    book.put("ann", 2); // the order is done; the walk that follows it comes before the answer
     assert_eq!(house.told(), [(phone.0, "ended")]);
     assert!(book.renewed().is_empty(), "one was not looked at");
     let granted = GrantedAccount { uid: 3, epoch: 2 };

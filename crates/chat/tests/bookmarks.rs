@@ -1,4 +1,4 @@
-//! Settings of conversations and of their bookmarks are the same, whoever sets them.
+//! A conversation's settings and its bookmark agree, whichever of them a client changes.
 
 mod house;
 #[path = "house/town.rs"]
@@ -12,7 +12,7 @@ use model::id::ShardId;
 use model::service::Service;
 use town::{Device, Town};
 
-/// Bookmarks of these tests: words, of which "-" is a mute that is off.
+/// Bookmarks of these tests are words, of which "-" is a mute that is off.
 const FORMAT: BookmarkFormat = BookmarkFormat { settings, with };
 
 const WORDS: [(MuteLevel, &str); 3] =
@@ -57,7 +57,7 @@ impl Ann {
         Ann { town, phone, desk }
     }
 
-    /// Her phone sets something of what she has with somebody.
+    /// Ann's phone changes a setting of her conversation with this party.
     fn sets(&mut self, with: &str, change: ConversationChange) {
         let (session, number) = (self.phone.session, 1);
         let with = Box::new(Addressee::from(address(with)));
@@ -78,7 +78,7 @@ impl Ann {
         answer.expect("it is answered")
     }
 
-    /// Her client publishes bookmarks.
+    /// Ann's client publishes bookmarks.
     fn publishes(&mut self, items: &[(&str, &str)]) {
         let publish = items.iter().map(|(id, text)| bookmark(id, text)).collect();
         let options = Some(Box::new(NodeOptions {
@@ -109,7 +109,7 @@ impl Ann {
         self.bookmarks().into_iter().find(|(id, _)| id == "bob@a.example").expect("one").1
     }
 
-    /// Her conversations: with whom, pinned, muted.
+    /// Ann's conversations: the other party, whether pinned, whether muted.
     fn conversations(&mut self) -> Vec<(String, bool, bool)> {
         let (session, number, before) = (self.phone.session, 3, u64::MAX);
         let (count, groups) = (50, false);
@@ -140,7 +140,7 @@ fn a_setting_of_a_conversation_is_in_its_bookmark_and_the_other_way_round() {
     assert_eq!(ann.bookmark(), "room mentions pinned");
     ann.sets("bob", ConversationChange::Mute(MuteLevel::Off));
     assert_eq!(ann.bookmark(), "room - pinned");
-    // What a client changes changes the conversation, and nothing else does.
+    // A client's change of the bookmark changes the conversation, and nothing else does.
     ann.publishes(&[("bob@a.example", "room never pinned")]);
     assert_eq!(ann.conversations(), Ann::bob(true, true));
     ann.publishes(&[("bob@a.example", "room never")]);

@@ -1,4 +1,4 @@
-//! Devices that another service has let in: as whom, for how long, and from which shard.
+//! Devices that another service has authenticated: their account, their time, and their shard.
 
 mod house;
 
@@ -146,7 +146,7 @@ fn a_session_whose_connection_has_gone_is_closed_where_it_lives() {
         server_ms: 1,
         data: None,
     };
-    // What is for a connection that is gone comes back on the shard where that lived.
+    // A delivery for a closed connection is returned to the connection's shard.
     let (mut there, _) = house_of(other());
     let word = ChatDelivery::LoggedIn(Box::new(told.clone()));
     there.chat.undelivered(there.now, from, word.clone(), &mut there.fx);
@@ -155,7 +155,7 @@ fn a_session_whose_connection_has_gone_is_closed_where_it_lives() {
     assert_eq!(Request::Chat(closed.clone()).owner(other(), (HOME, 2)), home());
     house.ask(from, closed);
     assert!(house.chat.identity(from, subject(session)).is_none());
-    // And on its own shard at once.
+    // On its own shard it is handled at once.
     let from = house.conn(home());
     let session = house.session(from);
     let word = ChatDelivery::LoggedIn(Box::new(LoggedIn { session, ..told }));

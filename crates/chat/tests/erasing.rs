@@ -1,5 +1,5 @@
-//! Accounts that are erased while the log refuses what nobody waits for, and while somebody wants
-//! them: what is over stays over, and what is answered stays.
+//! Erasures while the log refuses background writes, and while others use the account: a finished
+//! erasure stays finished, and answered writes stay.
 
 #[path = "house/plain.rs"]
 mod plain;
@@ -56,7 +56,7 @@ impl House {
         House { settings, shard, now, conns: 0 }
     }
 
-    /// Time passes, and the log is asked whatever it is asked then.
+    /// Lets a second pass, and takes the calls to the log that follow.
     fn asked(&mut self) -> Asked {
         let later = self.now.after(Duration::from_secs(1));
         self.now = Now::new(later, self.now.wall_ms + 1_000);
@@ -75,7 +75,7 @@ impl House {
         }
     }
 
-    /// All comes to rest without time passing.
+    /// Lets everything come to rest while the clock stands still.
     fn rest(&mut self) {
         loop {
             Service::turn(&mut self.shard.chat, self.now, &mut self.shard.fx);
@@ -95,7 +95,7 @@ impl House {
         conn
     }
 
-    /// Whoever logs in says something to ann.
+    /// Logs in as this account, and sends a message to Ann.
     fn says(&mut self, name: &str) {
         let conn = self.asks(name, "phone");
         self.rest();
@@ -114,7 +114,7 @@ impl House {
         Service::command(&mut self.shard.chat, self.now, 9, command, &mut self.shard.fx);
     }
 
-    /// The answer to a command, while nothing else goes on.
+    /// The answer to a command, while nothing else happens.
     fn told(&mut self, command: ChatCommand) -> Option<ChatAnswer> {
         self.command(command);
         while self.shard.fx.answers.is_empty() && !self.shard.fx.calls.is_empty() {
@@ -133,7 +133,7 @@ impl House {
     }
 }
 
-/// Ann has said something, and is to be erased.
+/// Ann has sent a message, and an operator's command to erase her is given.
 fn wanted() -> House {
     let mut house = House::new();
     ["ann", "bob"].into_iter().for_each(|name| house.says(name));
@@ -141,7 +141,7 @@ fn wanted() -> House {
     house
 }
 
-/// She is being erased.
+/// Ann's erasure has begun.
 fn begun() -> House {
     let mut house = wanted();
     house.rest();
@@ -170,7 +170,7 @@ fn a_row_that_was_deleted_since_is_not_written_again() {
     assert_eq!(house.shard.chat.unsettled(), 0, "nothing is left to do");
 }
 
-/// What would be written for ann, for whom it is too late.
+/// Commands that would write data of Ann, which come too late.
 fn wishes() -> Vec<ChatCommand> {
     let (contact, order) = (address("bob").into(), ContactOrder::Block);
     let what = ErrandWhat::Contact(Box::new(ContactWish { contact, order }));
@@ -212,7 +212,7 @@ fn what_would_be_gone_in_a_moment_is_not_begun_until_an_erasure_is_over() {
     let mut house = begun();
     let looked = house.told(ChatCommand::Account(address("ann")));
     assert!(matches!(looked, Some(ChatAnswer::Account(_))), "{looked:?}");
-    // Somebody asks again and again, and is let in when nothing more goes.
+    // A client tries again and again, and is admitted when the erasure is over.
     let (mut waited, mut id) = (0, None);
     for _ in 0..60 {
         let told = house.opens();
@@ -232,7 +232,7 @@ fn an_account_that_was_read_a_moment_before_it_went_is_not_taken_for_the_next() 
     let mut house = begun();
     let mut late = None;
     for _ in 0..60 {
-        // Others are wanted, and drive her out of memory; who she is is read, and told late.
+        // Other accounts drive hers out of memory; its row is read, and the answer comes late.
         for name in ["carol", "dave", "erin"] {
             house.told(ChatCommand::Open(address(name)));
         }
@@ -250,7 +250,7 @@ fn an_account_that_was_read_a_moment_before_it_went_is_not_taken_for_the_next() 
         house.hears(*ticket, answer);
         house.answers(calls);
     }
-    // She is gone meanwhile.
+    // Her account is erased meanwhile.
     house.rest();
     let (ticket, answer) = late.expect("it was erased");
     assert!(matches!(answer, Ok(Done::Row(Some(_)))), "{answer:?}");

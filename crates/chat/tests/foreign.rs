@@ -1,5 +1,5 @@
-//! Accounts of other domains: what is said to them goes out, what they say comes in, and what homes
-//! know of two accounts holds for them, too.
+//! Accounts of other domains: messages to and from them, and ties, which work as between local
+//! accounts.
 
 mod house;
 
@@ -33,7 +33,7 @@ impl House {
         House::of(settings(true))
     }
 
-    /// A device of this account, which follows its contacts and is there.
+    /// A device of this account, which follows its contacts and is available.
     fn device(&mut self, name: &str, resource: &str) -> Device {
         let conn = self.conn(ShardId(0));
         let login = plain::login(address(name), "");
@@ -65,7 +65,7 @@ impl House {
         told.into_iter().map(|(_, it)| it).collect()
     }
 
-    /// Something comes from elsewhere: what is answered, and what devices are told.
+    /// An arrival from another server: its answer, and the deliveries to devices.
     fn comes(&mut self, home: &str, what: ArrivalWhat) -> (ChatAnswer, Vec<ChatDelivery>) {
         let arrival = Box::new(ForeignArrival { home: address(home), what });
         Service::command(&mut self.chat, self.now, 7, ChatCommand::Foreign(arrival), &mut self.fx);
@@ -196,7 +196,7 @@ fn a_foreign_account_and_one_of_ours_see_each_other_as_any_two_do() {
     let (answer, told) = house.comes("ann", here(Some(Box::default())));
     assert_eq!(answer, ChatAnswer::Reached(true));
     assert!(matches!(&told[..], [ChatDelivery::Presence(it)] if it.availability.is_some()));
-    // He wishes to see her, too.
+    // He requests to see her, too.
     let (_, told) = house.says(BOB, Subscribe);
     assert!(
         told.iter().any(|it| matches!(it, ChatDelivery::Contact(it) if it.said == Some(Subscribe)))
@@ -214,7 +214,7 @@ fn a_foreign_account_and_one_of_ours_see_each_other_as_any_two_do() {
     house.people(ann, PeopleAsk::Present(None));
     let words = house.goes_out();
     assert!(matches!(&words[..], [ForeignWord::Presence { availability: None, .. }]), "{words:?}");
-    // His server has forgotten that he sees her, and asks again.
+    // His server has lost his subscription, and requests it again.
     house.says(BOB, Subscribe);
     assert_eq!(verbs(&house.goes_out()), [Subscribed]);
     house.wishes(ann, BOB, ContactOrder::Remove);

@@ -1,5 +1,5 @@
-//! A log that is full takes messages and no entries of inboxes, or neither: nobody is shut out, and
-//! what was accepted is delivered when there is room.
+//! A full log accepts messages but no entries of inboxes, or neither: logins still work, and
+//! accepted messages are delivered when there is room.
 
 #[path = "house/plain.rs"]
 mod plain;
@@ -21,21 +21,21 @@ use shard::Shard;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What may be accepted and not in inboxes, bytes: small, so that it is reached.
+/// Largest size of accepted messages that are not in inboxes, bytes: small, so that it is reached.
 const UNDISTRIBUTED: u64 = 1 << 20;
 
 const ANN: u32 = 1;
 const BOB: u32 = 2;
 const CAROL: u32 = 3;
 
-/// One shard, its log, and what its accounts were told.
+/// One shard, its log, and the answers to its accounts.
 struct Town {
     settings: Settings,
     shard: Shard,
     now: Now,
-    /// By account: its connection's session.
+    /// Sessions by account.
     sessions: [Option<SessionRef>; 4],
-    /// Places where nothing can be put.
+    /// Kinds of timelines to which the log refuses appends.
     full: Vec<Space>,
     said: u32,
     answers: Vec<Result<MessageKey, ChatFault>>,
@@ -77,7 +77,7 @@ impl Town {
         town
     }
 
-    /// It is killed, and starts again over the same log.
+    /// Kills the shard, and starts it again over the same log.
     fn dies(&mut self) {
         self.passes_s(1);
         self.shard.restart(self.now, &self.settings, 0);

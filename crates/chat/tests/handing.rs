@@ -1,5 +1,5 @@
-//! Stanzas of devices for devices of accounts here: who has them, what whoever hands them over
-//! hears, and who is told that a device is gone; on one shard, and on two.
+//! Stanzas of devices to devices of local accounts: their receivers, the answers to their senders,
+//! and notices that a device is gone; on one shard, and on two.
 
 mod house;
 #[path = "house/town.rs"]
@@ -57,7 +57,7 @@ impl Town {
     }
 }
 
-/// Who was shown what, and what came of it.
+/// The stanzas that devices got, and the answers to their senders.
 fn seen(told: &Told) -> Vec<(ConnRef, String)> {
     let text = |delivery: &ChatDelivery| match delivery {
         ChatDelivery::Stanza(xml) => String::from_utf8(xml.to_vec()).expect("UTF-8"),
@@ -70,7 +70,7 @@ fn seen(told: &Told) -> Vec<(ConnRef, String)> {
     seen
 }
 
-/// A town in which Ann is, and somebody of each shard.
+/// Towns with Ann and an account of each shard.
 fn towns() -> impl Iterator<Item = (Town, Device, Vec<&'static str>)> {
     [1, 2].into_iter().map(|shards| {
         let mut town = Town::new(shards);
@@ -153,7 +153,7 @@ fn whoever_was_told_in_particular_is_told_that_the_device_is_gone() {
         };
         assert_eq!(says(&mut town, "bob", bye("bob")), ["<here/>"]);
         assert_eq!(says(&mut town, "carol", bye("carol")), ["<here/>"]);
-        // Of too many the first is told that it is gone.
+        // Beyond the limit the oldest receiver learns that the device is gone.
         let mut told = says(&mut town, "dave", bye("dave"));
         told.sort();
         assert_eq!(told, ["<bye bob/>", "<here/>"]);
@@ -190,7 +190,8 @@ fn a_message_for_the_account_reaches_no_device_of_negative_priority_and_presence
     }
 }
 
-/// Ann's device says something, which names a device; who is given it, by which word.
+/// Ann's device sends a message that names a device; returns the devices that get it, and by which
+/// delivery.
 fn given(town: &mut Town, by: Device, (to, extra): (&str, &str)) -> Vec<(ConnRef, &'static str)> {
     let content =
         Content { kind: Content::STANZA, extra: extra.as_bytes().into(), ..Content::text("x") };
@@ -261,7 +262,7 @@ fn a_wish_to_see_somebody_whom_there_is_not_is_taken_as_one_to_somebody_who_does
             };
             assert_eq!(heard(&mut town, "bob"), heard(&mut town, "nix"), "{verb:?}");
         }
-        // Whoever has the name later is not asked by what was said before.
+        // A later account of the name is not affected by earlier messages.
         let nix = town.device("nix", "desk");
         let told = town
             .people(ann, wish("nix", ContactOrder::Say(SubscriptionVerb::Subscribe, "".into())));

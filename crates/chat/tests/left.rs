@@ -1,5 +1,5 @@
-//! What a kill left between a conversation and its inboxes: each inbox is asked once at a time, so
-//! many at once, and has everything once and in order in the end.
+//! Messages that a crash left between a conversation and its inboxes: each inbox is searched once
+//! at a time, a limited number at once, and in the end has every message once and in order.
 
 #[path = "house/plain.rs"]
 mod plain;
@@ -27,15 +27,15 @@ const MEMBERS: usize = 40;
 const AT_ONCE: usize = 4;
 const SAID: u8 = 150;
 
-/// Shards that speak with each other, and what each is asked.
+/// Shards that communicate, and their calls to their logs.
 struct Town {
     settings: Settings,
     shards: Vec<Shard>,
     now: Now,
-    /// What they asked their logs and is not answered.
+    /// Calls to the logs that are not answered.
     asked: Vec<Vec<(Ticket, Call)>>,
     sent: Vec<u64>,
-    /// All that anything was put into, by their shards.
+    /// All inboxes that were written, by their shards.
     inboxes: BTreeSet<(usize, TimelineId)>,
 }
 
@@ -52,7 +52,7 @@ fn inbox_of(call: &Call) -> Option<TimelineId> {
     .filter(|timeline| timeline.space() == Space::Inbox)
 }
 
-/// Whether it puts something into inboxes.
+/// Whether a call appends to inboxes.
 fn distributes(call: &Call) -> bool {
     let Call::Write(Write::Append(append)) = call else { return false };
     append.to.iter().any(|it| it.space() == Space::Inbox)
@@ -79,7 +79,7 @@ impl Town {
         }
     }
 
-    /// Whatever the shards can do without what is withheld of their logs.
+    /// Lets the shards continue, except for calls to their logs that are withheld.
     fn goes_on(&mut self, withheld: impl Fn(&Call) -> bool) {
         loop {
             let (mut is_still, mut post) = (true, Vec::<(u16, ShardId, ChatWord)>::new());
@@ -153,7 +153,7 @@ impl Town {
         self.goes_on(withheld);
     }
 
-    /// All die, and start again.
+    /// Kills all shards, and starts them again.
     fn dies(&mut self) {
         for (n, shard) in self.shards.iter_mut().enumerate() {
             shard.restart(self.now, &self.settings, n as u16);
@@ -161,7 +161,7 @@ impl Town {
         }
     }
 
-    /// Inboxes that are gone through, by shard.
+    /// Inboxes that are being searched, by shard.
     fn scanned(&self) -> Vec<Vec<TimelineId>> {
         let of = |calls: &Vec<(Ticket, Call)>| {
             calls.iter().filter_map(|(_, call)| inbox_of(call)).collect()
@@ -169,7 +169,7 @@ impl Town {
         self.asked.iter().map(of).collect()
     }
 
-    /// Numbers of what each inbox has.
+    /// Numbers of the messages in each inbox.
     fn inboxes(&mut self) -> BTreeMap<TimelineId, Vec<u64>> {
         let mut all = BTreeMap::new();
         for &(n, timeline) in &self.inboxes {
@@ -185,7 +185,7 @@ impl Town {
     }
 }
 
-/// Much was said in a group, and some of it is in some inboxes.
+/// A crash after many messages to a group, of which some are in some inboxes.
 fn killed() -> Town {
     let mut town = Town::new();
     let members: Vec<String> = (0..MEMBERS).map(|n| format!("m{n}@a.example")).collect();
@@ -218,7 +218,7 @@ fn killed() -> Town {
     town
 }
 
-/// Everything is in every inbox, once and in order.
+/// Asserts that every message is in every inbox, once and in order.
 fn is_whole(town: &mut Town) {
     let sent = town.sent.clone();
     let inboxes = town.inboxes();
@@ -233,7 +233,7 @@ fn so_many_inboxes_are_asked_at_once_and_each_is_gone_through_once_at_a_time() {
     let mut town = killed();
     let mut most = 0;
     loop {
-        // The log is slow with inboxes: one page at a time.
+        // The log is slow with inboxes: it reads one page at a time.
         for _ in 0..3 {
             town.goes_on(|call| inbox_of(call).is_some());
             town.passes(6_000);
@@ -284,7 +284,7 @@ fn whatever_is_refused_or_lost_on_the_way_all_of_it_gets_there() {
             town.dies();
         }
     }
-    // What was lost on the way is asked for again in its time.
+    // Queries that were lost are repeated after a time.
     for _ in 0..20 {
         town.goes_on(|_| false);
         town.passes(6_000);

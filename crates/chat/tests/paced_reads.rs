@@ -1,4 +1,4 @@
-//! The rate of questions about other people and groups.
+//! The rate of queries about other people and groups.
 
 mod house;
 #[path = "house/town.rs"]
@@ -33,7 +33,7 @@ fn town() -> Town {
     })
 }
 
-/// A vCard is such a question.
+/// Requests a vCard, which is such a query.
 fn looks_at(town: &mut Town, by: Device, of: Option<&str>) -> Told {
     let (session, number) = (by.session, 7);
     let of = of.map(|of| Addressee::from(address(of)));
@@ -62,7 +62,7 @@ fn lists_members(town: &mut Town, by: Device) -> Told {
     town.ask(by, ChatRequest::Members { session: by.session, number: 9, range })
 }
 
-/// Whether it was refused for the rate; whatever it is otherwise.
+/// Whether the query was refused for its rate, whatever its result otherwise.
 fn is_refused(told: &Told, by: Device) -> bool {
     let own = told.iter().filter(|(conn, _)| *conn == by.conn);
     let refused = own.map(|(_, delivery)| match delivery {
@@ -98,7 +98,7 @@ fn an_account_asks_about_others_as_fast_as_it_may_over_all_its_devices() {
             lists_members(&mut town, by),
         ];
         assert!(told.iter().all(|told| is_refused(told, by)), "{told:?}");
-        // What it asks about itself has no rate, nor has what it answers.
+        // Queries of an account about itself have no rate, nor have its answers.
         let told = [
             looks_at(&mut town, by, None),
             looks_at(&mut town, by, Some("ann")),

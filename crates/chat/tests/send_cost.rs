@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Shards with a log that gives places away and keeps nothing.
+/// Shards with a log that assigns offsets and stores nothing.
 struct Shards {
     chats: Vec<ChatService>,
     fx: Vec<Effects>,
@@ -78,7 +78,7 @@ impl Shards {
         Done::Appended(Appended { new: true, id: append.message.id, seqs })
     }
 
-    /// Lets everything come to rest; the session of whoever was let in.
+    /// Lets everything come to rest; returns the session of the device that has logged in.
     fn rest(&mut self) -> Option<SessionRef> {
         let mut session = None;
         loop {
@@ -126,7 +126,7 @@ impl Shards {
         Service::request(&mut self.chats[at], self.now, conn, request, &mut self.fx[at]);
     }
 
-    /// A device of an account that comes in: its shard, its connection and its session.
+    /// Logs a device of an account in; returns its shard, connection and session.
     fn device(&mut self, name: &str, slot: u32) -> (usize, ConnRef, SessionRef) {
         let account = AccountAddress::parse(name, "a.example").expect("right");
         let at = self.home(&account);
@@ -136,7 +136,7 @@ impl Shards {
         (at, conn, self.rest().expect("it is let in"))
     }
 
-    /// Nanoseconds a message, of so many that a device says, a few at once.
+    /// Nanoseconds per message, for this many messages of a device, a few at once.
     #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
     fn cost(&mut self, from: (usize, ConnRef, SessionRef), to: &str, count: u32) -> u64 {
         const AT_ONCE: u32 = 16;
@@ -168,7 +168,7 @@ fn two(shards: u16, count: u32) -> u64 {
     shards.cost(ann, "bob", count)
 }
 
-/// A group of so many members, none of whom is here but its owner.
+/// The cost of messages to a group of this many members, of whom only the owner is online.
 fn group(shards: u16, members: u32, count: u32) -> u64 {
     let mut shards = Shards::new(shards);
     let ann = shards.device("ann", 1);

@@ -1,5 +1,5 @@
-//! Messages for other servers: each that was answered goes out, in order, whatever is refused and
-//! whoever dies, and stays in its queue until it is there.
+//! Messages for other servers: each answered message goes out, in order, whatever is refused or
+//! crashes, and stays in its queue until it is delivered.
 
 #[path = "house/plain.rs"]
 mod plain;
@@ -27,27 +27,27 @@ use std::time::Duration;
 
 const SHARDS: u16 = 2;
 
-/// Accounts elsewhere.
+/// Accounts on other servers.
 const ABROAD: [&str; 3] = ["bob@b.example", "carol@c.example", "dan@b.example"];
 
-/// Shards, and who hands their messages to other servers.
+/// Shards, and the federation service that delivers their messages to other servers.
 struct Town {
     settings: Settings,
     shards: Vec<Shard>,
     now: Now,
     random: Prng,
     session: Option<(ConnRef, SessionRef)>,
-    /// What was said: numbers of messages by their client ids.
+    /// Number of messages that were sent; it makes their client ids.
     said: u8,
-    /// Of whom all was answered as stored: their numbers, in order.
+    /// Numbers of the messages that were answered as stored, by receiver, in order.
     sent: BTreeMap<AccountAddress, Vec<u64>>,
-    /// What was handed out first, likewise.
+    /// Numbers of the messages that were handed out, by receiver, in the order of their first time.
     out: BTreeMap<AccountAddress, Vec<u64>>,
-    /// All that was handed out since the last kill: to whom, and its number there.
+    /// All that were handed out since the last crash: receiver and number.
     since: BTreeSet<(AccountAddress, u64)>,
-    /// Handed out and not there.
+    /// Messages that were handed out and are not delivered.
     open: Vec<QueuePlace>,
-    /// There is room on the way out.
+    /// The federation service has room.
     has_room: bool,
     /// The last entry that each log has refused.
     refused: [Option<Ticket>; SHARDS as usize],
@@ -81,7 +81,7 @@ impl Town {
         }
     }
 
-    /// Shards go on until nothing is left to do, or for so many rounds.
+    /// Lets the shards continue until nothing is left to do, or for this many rounds.
     fn goes_on(&mut self, rounds: usize, refuses: bool) {
         for _ in 0..rounds {
             let mut post = Vec::<(u16, ShardId, ChatWord)>::new();
@@ -93,7 +93,7 @@ impl Town {
                     is_still = false;
                     let mut is_refused = refuses && self.random.one_in(20);
                     if let Call::Write(Write::Append(Append { heard: Some(heard), .. })) = call {
-                        // What was on its way behind something that was refused is, too.
+                        // Appends on their way behind a refused one are refused, too.
                         is_refused |= self.refused[n].is_some_and(|last| heard <= last);
                         self.refused[n] = if is_refused { Some(ticket) } else { self.refused[n] };
                     }
@@ -138,7 +138,7 @@ impl Town {
         }
     }
 
-    /// A shard's words go out, unless there is no room.
+    /// Hands a shard's words to the federation service, unless it has no room.
     fn go_out(&mut self, n: usize, words: Vec<ForeignWord>) {
         if words.is_empty() {
             return;
@@ -184,7 +184,7 @@ impl Town {
         assert!(self.session.is_some());
     }
 
-    /// Some of what was handed out is there.
+    /// Delivers some of the messages that were handed out.
     fn arrives(&mut self, most: usize) {
         let count = self.open.len().min(most);
         for QueuePlace { queue, seq } in self.open.drain(..count) {
@@ -200,9 +200,9 @@ impl Town {
         self.now = Now::new(later, self.now.wall_ms + ms);
     }
 
-    /// All die, in the midst of whatever they do, and start again.
+    /// Kills all shards in the middle of their work, and starts them again.
     fn dies(&mut self) {
-        self.passes(1_000); // a start takes its time: numbers of messages are by the clock
+        self.passes(1_000); // a start takes time, since numbers of messages are made of the time
         for (n, shard) in self.shards.iter_mut().enumerate() {
             shard.restart(self.now, &self.settings, n as u16);
         }
@@ -211,7 +211,7 @@ impl Town {
         self.since.clear();
     }
 
-    /// Numbers of what stands in the queues.
+    /// Numbers of the messages in the queues.
     fn queued(&self) -> Vec<u64> {
         let mut ids = Vec::new();
         for shard in &self.shards {
@@ -228,14 +228,14 @@ impl Town {
         ids
     }
 
-    /// How many stand there, as an operator is told.
+    /// Number of queued messages, as in the operator's status.
     fn status(&self) -> u64 {
         let mut status = Status::default();
         self.shards.iter().for_each(|shard| Service::status(&shard.chat, &mut status));
         status.chat_queued_out
     }
 
-    /// Everything comes to rest, and all arrives.
+    /// Lets everything come to rest, and all messages be delivered.
     fn rests(&mut self) {
         self.has_room = true;
         for _ in 0..20 {
@@ -275,8 +275,8 @@ fn history(seed: u64) {
 }
 
 impl Town {
-    /// What should have gone out: all that was answered, and what was stored without an answer,
-    /// where that went out.
+    /// The messages that should have gone out: all answered ones, and those stored without an
+    /// answer that did go out.
     fn out_of_sent(&self) -> BTreeMap<AccountAddress, Vec<u64>> {
         let mut all = BTreeMap::new();
         for (to, out) in &self.out {

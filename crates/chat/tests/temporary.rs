@@ -1,4 +1,4 @@
-//! Temporary groups: they end with the last who is in their rooms, and not before, whatever is on
+//! Temporary groups end when the last occupant leaves their room, and not before, whatever is on
 //! its way between shards.
 
 #[path = "house/plain.rs"]
@@ -36,27 +36,27 @@ const BOB: usize = 1;
 const CAROL: usize = 2;
 const PEOPLE: [&str; 3] = ["ann", "bob", "carol"];
 
-/// Several shards, and a device of each of some people.
+/// Several shards, and one device for each of some people.
 struct World {
     settings: chat::Settings,
     shards: Vec<Shard>,
-    /// Words on their way, by from and to.
+    /// Words on their way between shards, by sender and receiver.
     post: BTreeMap<(u16, u16), VecDeque<ChatWord>>,
     calls: Vec<VecDeque<(Ticket, Call)>>,
     now: Now,
     conns: u32,
     devices: Vec<Device>,
-    /// What groups wanted to know of those of other servers, and whether one of them is there, as
-    /// they answer; none: they are silent.
+    /// Queries of groups whether occupants of other servers are present, and the answer of those
+    /// servers; none: they do not answer.
     asked_abroad: VecDeque<AttendanceAsked>,
     abroad: Option<bool>,
     numbers: u32,
-    /// Reasons for which the group has ended, as devices were told.
+    /// Reasons for the end of the group that devices were given.
     ended: Vec<String>,
-    /// How often whoever wanted to be in the room was not let in, and became a member by entering.
+    /// How often a device failed to enter the room, and how often one became a member by entering.
     missed: usize,
     joined: usize,
-    /// Public groups, as a list had them.
+    /// Number of public groups in the last list.
     listed: Option<usize>,
 }
 
@@ -65,17 +65,17 @@ struct Device {
     conn: Option<ConnRef>,
     session: SessionRef,
     place: Place,
-    /// The answer to what it asked last.
+    /// The answer to the device's last request.
     answer: Option<Result<(), ChatFault>>,
 }
 
-/// Where a device is.
+/// State of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Elsewhere,
-    /// It reads what was said, by this request; it has become a member for it.
+    /// The device reads the history, by this request; true: it has become a member for that.
     Entering(u32, bool),
-    /// It becomes a member, by this request.
+    /// The device becomes a member, by this request.
     Joining(u32),
     Room,
 }
@@ -106,7 +106,7 @@ fn conversation_of_room() -> TimelineId {
 }
 
 impl World {
-    /// Ann has made a group with bob and carol.
+    /// A group of Ann with Bob and Carol.
     fn new(shards: u16) -> World {
         World::with(shards, |_| {})
     }
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// A word arrives, if there is one.
+    /// Delivers a word between shards, if one is on its way.
     fn a_word_arrives(&mut self, way: usize) -> bool {
         self.post.retain(|_, all| !all.is_empty());
         let way = way % self.post.len().max(1);
@@ -209,7 +209,7 @@ impl World {
         true
     }
 
-    /// A log does what it was asked to first.
+    /// Lets a log carry out its first call.
     fn a_log_works(&mut self, n: usize) -> bool {
         let Some((ticket, call)) = self.calls[n].pop_front() else { return false };
         let shard = &mut self.shards[n];
@@ -225,7 +225,7 @@ impl World {
         self.collects(n);
     }
 
-    /// All that is under way comes to its end.
+    /// Lets everything come to rest.
     fn rest(&mut self) {
         let mut is_more = true;
         while is_more {
@@ -284,7 +284,7 @@ impl World {
         self.rest();
     }
 
-    /// A device is there no more, and says nothing.
+    /// Ends a device's connection without notice.
     fn breaks(&mut self, at: usize) {
         let (session, reason) = (self.devices[at].session, CloseReason::PeerClosed);
         self.asks(at, ChatRequest::Closed { session, reason });
@@ -296,7 +296,7 @@ impl World {
         self.asks(at, ChatRequest::LookAtGroup(Box::new(LookAtGroup { session, group, look })));
     }
 
-    /// A device wants to be in the room, as one of XMPP does: it looks at it, and reads.
+    /// Lets a device enter the room as an XMPP client does: it looks at the group, and reads.
     fn enters(&mut self, at: usize) {
         self.looks(at, GroupLook::Begins);
         self.reads(at, false);
@@ -310,7 +310,7 @@ impl World {
         self.asks(at, ChatRequest::History { session, number, range });
     }
 
-    /// A device that is no member's becomes one, where whoever comes may.
+    /// Lets a device become a member of an open group.
     fn joins(&mut self, at: usize) {
         let (session, number) = (self.devices[at].session, self.number());
         self.devices[at].place = Place::Joining(number);
@@ -323,7 +323,7 @@ impl World {
         self.looks(at, GroupLook::Ends);
     }
 
-    /// What of the group is changed, and everything comes to rest.
+    /// Changes the group, and lets everything come to rest.
     fn orders(&mut self, at: usize, verb: GroupVerb, members: &[&str]) -> Result<(), ChatFault> {
         let (session, number) = (self.devices[at].session, self.number());
         let order = order(verb, number, members);
@@ -332,7 +332,7 @@ impl World {
         self.devices[at].answer.take().expect("it is answered")
     }
 
-    /// Whether the group is there, as one asks who reads nothing.
+    /// Whether the group exists, as a query that reads nothing shows.
     fn is_there(&mut self, at: usize) -> bool {
         let (session, number, group) = (self.devices[at].session, self.number(), room().into());
         let (version, from, count, banned) = (0, 0, 9, false);
@@ -342,7 +342,7 @@ impl World {
         self.devices[at].answer.take() == Some(Ok(()))
     }
 
-    /// How many groups are in the list of their domain.
+    /// Number of groups in the list of the group's domain.
     fn public(&mut self) -> usize {
         let (session, number) = (self.devices[ANN].session, self.number());
         let (domain, from, backwards, count) = ("conference.a.example".into(), None, false, 9);
@@ -352,7 +352,7 @@ impl World {
         self.listed.take().expect("it is answered")
     }
 
-    /// Other servers say something to the home of the group.
+    /// The answer of other servers to the group's home.
     fn abroad_tells(&mut self, number: u64, attended: bool) {
         let told = AttendanceTold { group: room(), number, attended };
         self.commands(ChatCommand::Attendance(told));
@@ -366,7 +366,7 @@ impl World {
         self.collects(n);
     }
 
-    /// Eve of another server comes into the group, which is unlocked for it.
+    /// Unlocks the group, so that Eve of another server joins it.
     fn eve_joins(&mut self) {
         assert_eq!(self.orders(ANN, GroupVerb::Unlock, &[]), Ok(()));
         let (group, client_id) = (Some(room().into()), ClientMessageId([9; 16]));
@@ -379,7 +379,7 @@ impl World {
         self.rest();
     }
 
-    /// The process is killed and starts again; everybody comes back, into no room.
+    /// Kills the process and starts it again; all devices log in, and enter no room.
     fn restarts(&mut self) {
         self.post.clear();
         self.calls.iter_mut().for_each(VecDeque::clear);
@@ -412,7 +412,7 @@ fn a_temporary_group_ends_with_the_last_who_is_in_its_room_and_its_name_is_free(
         assert!(!world.is_there(ANN));
         let reason = "The room was temporary, and nobody is in it any more.";
         assert_eq!(world.ended, [reason; 2], "ann and carol are told");
-        // Under its name there is one that stays.
+        // Carol creates a permanent group under the name.
         assert_eq!(world.orders(CAROL, GroupVerb::Create, &[]), Ok(()));
         world.enters(CAROL);
         world.rest();
@@ -525,7 +525,7 @@ fn a_server_that_is_stopped_ends_none() {
             world.orders(ANN, GroupVerb::Unpersist, &[]).expect("temporary");
             world.enters(BOB);
             world.rest();
-            // His shard is the first that lets everybody go.
+            // Bob's shard is the first to shut its sessions down.
             let first = shard_of(&address("bob"), shards.into()).0;
             for n in (0..shards).map(|n| (first + n) % shards).take(stops.into()) {
                 let now = world.now;
@@ -554,7 +554,7 @@ fn a_session_that_is_away_is_there_and_leaves_when_its_time_is_over() {
     let detaching = Detaching { session, kept, bytes: 1, handled: 0, reason };
     world.asks(BOB, ChatRequest::Detach(Box::new(detaching)));
     world.devices[BOB].place = Place::Elsewhere;
-    // Another device of his is here, and looks at nothing.
+    // Another device of Bob's is connected, and enters no room.
     world.connects_as(BOB, "phone");
     world.enters(ANN);
     world.rest();
@@ -563,7 +563,7 @@ fn a_session_that_is_away_is_there_and_leaves_when_its_time_is_over() {
     assert!(world.is_there(ANN), "he may come back");
     let later = world.now.after(Duration::from_secs(2));
     world.now = Now::new(later, world.now.wall_ms + 2_000);
-    // As a shard does: it turns again when it wants to, or was told something.
+    // Turns as a shard does: again when it asks for that, or has received something.
     loop {
         let shard = &mut world.shards[0];
         let next = Service::turn(&mut shard.chat, world.now, &mut shard.fx);
@@ -632,7 +632,7 @@ fn a_row_without_its_change_goes_and_a_change_without_its_row_is_put_right() {
     let mut world = World::new(1);
     world.orders(ANN, GroupVerb::Reveal, &[]).expect("public");
     world.orders(ANN, GroupVerb::Unpersist, &[]).expect("temporary");
-    // The row is lost, and the group is spoken to.
+    // The row is lost, and a message is sent to the group.
     let key = RowHome::key_of(conversation_of_room(), &[]);
     let delete = Call::Write(Write::Delete { table: Table::ChatTemporary, key });
     world.shards[0].log.answer(&delete).expect("it was there");
@@ -654,7 +654,7 @@ fn a_row_without_its_change_goes_and_a_change_without_its_row_is_put_right() {
     };
     let calls = &world.calls[0];
     assert!(calls.len() == 1 && is_of_row(&calls[0].1), "the row goes first: {calls:?}");
-    // The log has the row, and the process dies.
+    // The log has stored the row, and the process crashes.
     let (_, call) = world.calls[0].pop_front().expect("the row");
     world.shards[0].log.answer(&call).expect("it is stored");
     world.restarts();
@@ -665,9 +665,9 @@ fn a_row_without_its_change_goes_and_a_change_without_its_row_is_put_right() {
     assert!(!world.is_there(ANN), "now it was");
 }
 
-/// Devices come and go while words between shards lag; in the end nobody is there.
-/// Returns how often somebody was in the room, how often it ended before somebody was let in, and
-/// how often somebody became a member by entering.
+/// Devices come and go while words between shards lag; in the end no device is in the room. Returns
+/// how often a device was in the room, how often the group ended before a device entered, and how
+/// often one became a member by entering.
 fn history(seed: u64, shards: u16) -> [usize; 3] {
     println!("seed {seed}, {shards} shards");
     let (mut world, mut rng) = (World::new(shards), Prng::new(seed));
@@ -676,7 +676,7 @@ fn history(seed: u64, shards: u16) -> [usize; 3] {
         world.orders(ANN, GroupVerb::Unlock, &[]).expect("she may come");
     }
     world.orders(ANN, GroupVerb::Unpersist, &[]).expect("temporary");
-    // Somebody of another server is there for a while.
+    // An occupant of another server is present for a while.
     let mut eve = seed.is_multiple_of(3);
     world.abroad = None;
     let mut were_in = 0;

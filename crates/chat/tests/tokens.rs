@@ -1,4 +1,4 @@
-//! Tokens by which devices come back: given, shown, changed for newer ones, and ended.
+//! Tokens by which devices log in again: issue, use, renewal, and end.
 
 mod house;
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// A listener that takes no passwords.
 const NO_PASSWORDS: u8 = 9;
 
-/// Everybody has a proof, in an epoch that rises when passwords change.
+/// A book in which every user has a password, in an epoch that rises when passwords change.
 #[derive(Default)]
 struct Book {
     epoch: AtomicU64,
@@ -79,7 +79,7 @@ fn house_of_book() -> (House, Arc<Book>) {
 impl House {
     fn told(&mut self, from: ConnRef, request: ChatRequest) -> Vec<ChatDelivery> {
         let told = self.ask(from, request).into_iter().map(|(_, delivery)| delivery);
-        // Those that came before end with the rights they had.
+        // Earlier sessions end with the rights that they had.
         told.filter(|it| !matches!(it, ChatDelivery::End(_))).collect()
     }
 
@@ -90,7 +90,7 @@ impl House {
         (conn, login)
     }
 
-    /// A device is let in by its password, and is given a token.
+    /// Logs a device in by its password, and requests a token for it.
     fn given(&mut self, agent: &str, secret: u8) -> u32 {
         let (conn, login) = self.words();
         let login = Login { password: Some(b"secret"[..].into()), ..login };
@@ -194,7 +194,7 @@ fn a_token_is_good_for_its_binding_alone() {
         Redeeming { binding: FastBinding::None, bound: Box::default(), mac, ..it.clone() };
     assert_eq!(house.comes((conn, unbound)), Err(Denial::BadCredentials));
     let (conn, _) = house.words();
-    // What the server says is not what a client shows.
+    // The server's MAC is not accepted from a client.
     let mac = self::mac(1, b"Responder", b"binding");
     let answer = Redeeming { mac, ..it };
     assert_eq!(house.comes((conn, answer)), Err(Denial::BadCredentials));
@@ -256,7 +256,7 @@ fn who_came_without_a_password_is_given_no_token() {
     let [ChatDelivery::LoggedIn(it)] = &told[..] else { panic!("{told:?}") };
     assert_eq!(house.wants(conn, it.session, "phone", 1), 0);
     assert!(!house.is_let_in("phone", 1));
-    // Who came by a token is given the next one.
+    // A device that logged in by a token gets the next one.
     assert!(house.given("desk", 2) > 0);
     let redeeming = house.redeeming("desk", 2);
     let conn = redeeming.0;
@@ -274,7 +274,7 @@ fn a_device_revokes_its_own_tokens_and_no_others() {
     let told = house.told(conn, ChatRequest::Login(Box::new(login)));
     let [ChatDelivery::LoggedIn(it)] = &told[..] else { panic!("{told:?}") };
     let from = (conn, it.session);
-    // Without an id the device goes by its name.
+    // Without an id the device's name is used.
     let given = house.token(from, None, Some(FastSecret([2; 32])));
     assert!(matches!(given, FastOutcome::Given { .. }), "{given:?}");
     assert!(house.is_let_in("tv", 2) && house.is_let_in("desk", 1));

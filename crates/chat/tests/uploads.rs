@@ -1,4 +1,4 @@
-//! Leave to upload files: limits, the day's quota, and that it outlives a crash.
+//! Upload permissions: limits, and the daily quota, which survives a crash.
 
 mod house;
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 const DAY_MS: u64 = 86_400_000;
 
-/// A storage whose addresses tell what they were made of.
+/// A storage whose URLs say what they were made of.
 struct Told;
 
 impl MediaStorage for Told {
@@ -59,7 +59,7 @@ impl House {
         House::of(settings(storage))
     }
 
-    /// The process dies, and comes back on its log.
+    /// Kills the process, and starts it again on its log.
     fn crash(&mut self) {
         (self.chat, self.fx) = (ChatService::new(settings(true)), Effects::default());
     }

@@ -1,4 +1,4 @@
-//! Members of groups who are of other servers; and groups of ten thousand.
+//! Members of groups from other servers, and groups of ten thousand.
 
 mod house;
 
@@ -26,7 +26,7 @@ fn address(text: &str) -> AccountAddress {
 }
 
 fn house(group_members_max: u32) -> House {
-    // However many they are, the group is written.
+    // The group is written at any size.
     let limits =
         ChatLimits { group_members_max, group_written_members_max: 0, ..ChatLimits::default() };
     house_of(Arc::new(Limits { chat: limits, ..Limits::default() }))
@@ -44,7 +44,7 @@ fn order(verb: GroupVerb, id: u8, members: &[String]) -> GroupOrder {
     GroupOrder { group, client_id, verb, title: "yard".into(), members }
 }
 
-/// What is said: of messages, their texts; of changes, their verbs and whom they name.
+/// The text of a message, or the verb of a change and the members that it names.
 fn told(content: &Content) -> String {
     match GroupChange::of(content) {
         None => content.text.to_string(),
@@ -83,7 +83,7 @@ impl Visited for House {
         told.iter().find_map(fault).map_or(Ok(()), Err)
     }
 
-    /// Somebody of another server asks something.
+    /// A request of an account of another server.
     fn visits(&mut self, account: &str, what: ErrandWhat) -> ChatDelivery {
         let what = ArrivalWhat::Ask { device: "phone".into(), what: Box::new(what) };
         let arrival = Box::new(ForeignArrival { home: address(account), what });
@@ -119,7 +119,7 @@ impl Visited for House {
     }
 }
 
-/// What is said, to whom, and who of them is a guest.
+/// The texts of words to rooms, their receivers, and the guests among them.
 fn shown(words: &[RoomWord]) -> Vec<(String, String, String)> {
     let names = |all: &[AccountAddress]| {
         let mut all: Vec<_> = all.iter().map(|it| it.name().to_owned()).collect();
@@ -273,7 +273,7 @@ fn what_is_said_to_ten_thousand_is_shared_and_goes_in_parts() {
     let new = NewMessage { to: address(YARD).into(), client_id, content: Content::text("hello") };
     let request = ChatRequest::Send { session, number: 1, message: Box::new(new) };
     Service::request(&mut house.chat, house.now, conn, request, &mut house.fx);
-    // Step by step: each asks the log for parts of so many inboxes, and for each inbox once.
+    // Step by step: each read asks the log for a number of inboxes, and for each inbox once.
     let (mut inboxes, mut parts) = (0, 0);
     loop {
         Service::turn(&mut house.chat, house.now, &mut house.fx);
@@ -293,7 +293,7 @@ fn what_is_said_to_ten_thousand_is_shared_and_goes_in_parts() {
     }
     assert_eq!(inboxes, ALL + 1, "each of ours has it once, and who said it");
     assert_eq!(parts, 2 + ALL.div_ceil(256) - 1);
-    // For those of other servers it is one word, whose list is the one of the message before.
+    // For other servers it is one word, which shares its list with the message before.
     let first = house.goes_out();
     assert_eq!((first.len(), first[0].to.len()), (1, ALL));
     house.says("m1@b.example", 77, "hello yourself");
@@ -303,7 +303,7 @@ fn what_is_said_to_ten_thousand_is_shared_and_goes_in_parts() {
 
 #[test]
 fn visitors_hear_what_was_being_stored_while_their_group_was_forgotten() {
-    // Each group that is spoken to drives the others out of memory.
+    // Each group that gets a message drives the others out of memory.
     let limits = ChatLimits { group_members_known_max: 1, ..ChatLimits::default() };
     let limits = Arc::new(Limits { chat: limits, ..Limits::default() });
     let mut house = house_of(limits);

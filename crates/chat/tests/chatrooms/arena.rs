@@ -1,7 +1,8 @@
 //! Shards over logs in memory, letters that may be lost, and sessions that come and go in rooms.
 //!
-//! The arena knows what was said, by the answers, and what each session was handed, was told that
-//! it missed, and where it began: these must fit together, whatever was lost in between.
+//! The arena knows the messages of each room, by the answers to their senders, and for each session
+//! the messages that it got, the number that it missed, and where it began: these must agree,
+//! whatever was lost.
 
 #[path = "../house/plain.rs"]
 mod plain;
@@ -28,23 +29,23 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A session, as its device knows it.
+/// A session, with the state of its device.
 pub struct Device {
     pub name: String,
     pub conn: ConnRef,
     pub session: SessionRef,
-    /// It reads what it is sent; else it says that it did not take it.
+    /// The device reads its deliveries; otherwise it rejects them.
     pub reads: bool,
     pub seats: BTreeMap<AccountAddress, Seat>,
-    /// Answers that nobody has looked at.
+    /// Deliveries that no test has examined.
     pub told: Vec<ChatDelivery>,
-    /// How it was shown out of rooms.
+    /// Notices that the session was removed from rooms.
     pub outs: Vec<ChatroomOut>,
     numbers: u32,
     saying: BTreeMap<u32, (AccountAddress, String)>,
 }
 
-/// What a device had of a room since it joined.
+/// Messages of a room that a device has got since it joined.
 #[derive(Default, Debug)]
 pub struct Seat {
     pub since: Seq,
@@ -62,15 +63,15 @@ pub struct Arena {
     pub devices: Vec<Device>,
     conns: u32,
     asks: u64,
-    /// Whom a command is given to that is for all shards.
+    /// The shard that gets commands for all shards.
     asked_shard: usize,
     answers: Vec<(u64, ChatAnswer)>,
-    /// One letter in so many is lost; zero: none.
+    /// One letter in this many is lost; 0: none.
     pub loses: u64,
-    /// What was said in each room since the last start, by the answers.
+    /// Messages of each room since the last start, by the answers to their senders.
     pub said: BTreeMap<AccountAddress, BTreeMap<Seq, String>>,
     pub refused: HashMap<ChatFault, usize>,
-    /// What webhooks would be told, where they are wanted.
+    /// Events for webhooks, where they are wanted.
     pub events: Vec<ChatEvent>,
 }
 
@@ -120,7 +121,7 @@ impl Arena {
         home(account.home_hash(HOME), self.shards.len() as u16).into()
     }
 
-    /// Something of what is under way goes on; false: nothing is.
+    /// Lets an open operation continue; false: none is open.
     pub fn goes_on(&mut self) -> bool {
         let mut is_more = false;
         for n in 0..self.shards.len() {
@@ -151,7 +152,7 @@ impl Arena {
         is_more
     }
 
-    /// All that is under way comes to its end.
+    /// Lets everything come to rest.
     pub fn rest(&mut self) {
         while self.goes_on() {}
         self.shards.iter().for_each(|shard| Service::audit(&shard.chat));
@@ -183,7 +184,7 @@ impl Arena {
         }
     }
 
-    /// A device is told something; what its machine says to that.
+    /// Delivers something to a device; returns its machine's request.
     fn hears(&mut self, at: usize, delivery: ChatDelivery) -> Option<ChatRequest> {
         let device = &mut self.devices[at];
         let session = device.session;
@@ -234,7 +235,7 @@ impl Arena {
         None
     }
 
-    /// Two who know what was said at a place of a room know the same.
+    /// Checks that all who know the message at an offset of a room know the same.
     fn is_said(&mut self, room: &AccountAddress, seq: Seq, text: &str) {
         let said = self.said.entry(room.clone()).or_default();
         let before = said.entry(seq).or_insert_with(|| text.into());
@@ -249,7 +250,7 @@ impl Arena {
         self.collect(n);
     }
 
-    /// A device of an account comes in; its place among the devices.
+    /// Logs a device of an account in; returns its index.
     pub fn login(&mut self, name: &str) -> usize {
         self.conns += 1;
         let key = Key { slot: self.conns, generation: 0 };
@@ -278,7 +279,7 @@ impl Arena {
         at
     }
 
-    /// Its connection ends.
+    /// Ends a device's connection.
     pub fn goes(&mut self, at: usize) {
         let session = self.devices[at].session;
         self.request(at, ChatRequest::Closed { session, reason: CloseReason::PeerClosed });
@@ -305,7 +306,7 @@ impl Arena {
         self.request(at, ChatRequest::Send { session, number, message });
     }
 
-    /// What a device is answered, when all is at rest.
+    /// The answer to a device, when everything is at rest.
     pub fn answer(&mut self, at: usize) -> ChatDelivery {
         self.rest();
         let told = std::mem::take(&mut self.devices[at].told);
@@ -325,7 +326,7 @@ impl Arena {
         self.answered(at, ChatroomAsk::Order(order)).map(|_| ())
     }
 
-    /// A device joins; whether it is answered when every shard has had one turn more.
+    /// Lets a device join; returns whether it is answered after one more turn of every shard.
     pub fn joins_now(&mut self, at: usize, name: &str) -> bool {
         self.asks(at, ChatroomAsk::Join { room: addressee(name), history: 0 });
         self.goes_on();
@@ -333,7 +334,7 @@ impl Arena {
         std::mem::take(&mut self.devices[at].told).into_iter().any(is_joined)
     }
 
-    /// A device joins; the messages that it is given.
+    /// Lets a device join; returns the messages that it gets.
     pub fn joins(&mut self, at: usize, name: &str) -> Result<Vec<String>, ChatFault> {
         let room = addressee(name);
         match self.answered(at, ChatroomAsk::Join { room, history: 10 })? {
@@ -378,23 +379,23 @@ impl Arena {
         self.answers.remove(at.expect("it was answered")).1
     }
 
-    /// Somebody wants to know what happens.
+    /// Makes events wanted.
     pub fn wants_events(&mut self) {
         self.shards.iter_mut().for_each(|shard| shard.fx.events_wanted = true);
     }
 
-    /// Commands for all shards go to the next one from now on.
+    /// Gives commands for all shards to the next shard from now on.
     pub fn next_shard(&mut self) {
         self.asked_shard += 1;
     }
 
-    /// A device says something with the id of what it said before.
+    /// Sends a device's message with the id of its last one.
     pub fn says_again(&mut self, at: usize, name: &str, text: &str) -> Result<Seq, ChatFault> {
         self.devices[at].numbers -= 1;
         self.said(at, name, text)
     }
 
-    /// What an operator does to a chatroom, by the server's own account.
+    /// Gives an operator's order about a chatroom, by the server's own account.
     pub fn operator(&mut self, order: ChatroomOrder) -> ChatDelivery {
         let by = person("system");
         let what = ErrandWhat::Chatroom(Box::new(order));
@@ -405,7 +406,7 @@ impl Arena {
         }
     }
 
-    /// It is killed, and starts again from its logs; nobody is here any more.
+    /// Kills the process, and starts it again from its logs, without sessions.
     pub fn restart(&mut self) {
         self.post.clear();
         self.devices.clear();
@@ -416,7 +417,7 @@ impl Arena {
         self.rest();
     }
 
-    /// Nothing is lost any more, everybody reads, and time passes until all is told.
+    /// Stops all loss, lets all devices read, and lets time pass until everything is delivered.
     pub fn heal(&mut self) {
         self.loses = 0;
         self.devices.iter_mut().for_each(|device| device.reads = true);
@@ -425,8 +426,8 @@ impl Arena {
         }
     }
 
-    /// What each session has and what it was told that it missed is all that was said, as the
-    /// rooms' homes see it.
+    /// Checks that the messages that each session got, and those it was told it missed, are all
+    /// messages of the rooms at their homes.
     pub fn check(&mut self) -> u64 {
         let mut heads = BTreeMap::new();
         for shard in 0..self.shards.len() {

@@ -1,12 +1,12 @@
-//! Random histories of sessions that come and go, with lost letters, devices that do not read and
-//! kills: what a session had and what it was told that it missed is all that was said.
+//! Random histories of sessions that come and go, with lost letters, slow consumers and crashes:
+//! the messages that a session got, and those it was told it missed, are all there were.
 
 use crate::arena::{Arena, addressee, order, room};
 use model::chat::{ChatFault, ChatroomAsk, ChatroomVerb};
 
 const ROOMS: [&str; 2] = ["lobby", "hall"];
 
-/// What came of a history: messages missed, letters that were heard, and rooms begun anew.
+/// Runs a history; returns the messages missed and heard, and the rooms begun anew.
 fn history(seed: u64, shards: u16) -> [u64; 2] {
     println!("seed {seed}, {shards} shards");
     let mut arena = Arena::new(seed, shards, |limits| {
@@ -104,7 +104,7 @@ fn a_room_that_is_too_loud_refuses_what_is_too_much_and_hears_its_moderators() {
     assert_eq!(arena.devices[0].seats[&room("lobby")].heard, (1..=8).collect::<Vec<_>>());
 }
 
-/// A room of one shard in which so many are and so much is said before any turn.
+/// A room of one shard, with this many sessions and messages before any turn.
 fn crowd(sessions: usize, messages: usize, waiting_max: u32) -> Arena {
     let mut arena = Arena::new(3, 1, |limits| limits.chatroom_waiting_max = waiting_max);
     open(&mut arena);
@@ -127,7 +127,7 @@ fn what_is_said_to_many_goes_out_in_turns_and_others_have_theirs_in_between() {
         is_more = arena.goes_on();
         turns.push(heard(&arena));
         if turns.len() == 3 {
-            // Somebody else's order is done while most of it waits.
+            // Another device's request is served while most of the messages wait.
             assert!(arena.joins_now(0, "lobby"), "it is answered within a turn");
         }
     }

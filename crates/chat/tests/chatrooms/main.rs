@@ -1,4 +1,4 @@
-//! Chatrooms over several shards and logs in memory: what those who are there may expect.
+//! Chatrooms over several shards and logs in memory.
 
 mod arena;
 mod histories;

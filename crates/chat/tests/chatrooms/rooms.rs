@@ -1,11 +1,11 @@
-//! Chatrooms: who may join, say and change what, one thing at a time.
+//! Chatrooms: joins, messages, changes and their rights, one case at a time.
 
 use crate::arena::{Arena, addressee, order, person, room};
 use model::chat::*;
 use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::events::{ChatEvent, ChatWhat};
 
-/// Three shards, an owner in the lobby, and whoever else comes.
+/// Three shards, an owner in the lobby, and another device.
 fn lobby(durable: bool) -> (Arena, usize, usize) {
     let mut arena = Arena::new(7, 3, |_| {});
     let owner = arena.login("owner");

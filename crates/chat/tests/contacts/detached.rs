@@ -1,5 +1,5 @@
-//! Sessions without a connection: what others see of them, what comes of them, and who may go on
-//! with one.
+//! Sessions without a connection: how others see them, how they end, and which clients may resume
+//! them.
 
 use crate::directed::{ANN, BOB, befriend, comes, friends, sees};
 use crate::nodes::{all, is_interested, publish};
@@ -111,7 +111,7 @@ fn an_id_of_another_account_or_one_that_was_not_given_resumes_nothing() {
         let mut world = friends(shards);
         world.breaks(BOB);
         let kept = world.devices[BOB].kept;
-        // Ann has found it, or a guess of it; her own session is another.
+        // Ann has found the id, or guesses it; her own session has another.
         world.breaks(ANN);
         let own = world.devices[ANN].kept;
         for stolen in [kept, own.map(|id| ResumptionId { secret: id.secret ^ 1, ..id })] {
@@ -172,12 +172,12 @@ fn more_than_is_kept_ends_the_session_and_presence_is_kept_once() {
     for shards in 1..=4 {
         let mut world = friends(shards);
         world.breaks(BOB);
-        // Each is the newest, in place of the one before.
+        // Each presence is the newest, and replaces the one before.
         for priority in 0..100 {
             world.presents(ANN, Some(priority));
             world.rest();
             if priority % 10 == 9 {
-                // Its time would be over.
+                // Otherwise the time of Bob's detached session would be over.
                 world.connect(BOB);
                 world.rest();
                 world.breaks(BOB);
@@ -190,7 +190,7 @@ fn more_than_is_kept_ends_the_session_and_presence_is_kept_once() {
         world.rest();
         comes(&mut world, BOBS_TABLET);
         for n in 0..80 {
-            // Each change is told of by itself.
+            // Each change is delivered by itself.
             let name = format!("{n}").into_boxed_str();
             world.wants(BOBS_TABLET, 0, ContactOrder::Set { name, groups: [].into() });
         }
@@ -212,7 +212,7 @@ fn what_is_told_of_nodes_counts_among_what_is_kept_by_its_items() {
         comes(&mut world, BOBS_TABLET);
         let mood = "x".repeat(ITEM_BYTES);
         let change = || NodesAsk::Change(vec![publish("mood", "1", &mood)]);
-        // Few stanzas either way, and more bytes than are kept: what it asked for ...
+        // Few stanzas either way, and more bytes than are kept: answers to its requests ...
         world.nodes(BOBS_TABLET, None, change()).expect("done");
         for _ in 0..20 {
             world.asks_nodes(BOB, None, all("mood"));
@@ -222,7 +222,7 @@ fn what_is_told_of_nodes_counts_among_what_is_kept_by_its_items() {
         world.connect(BOB);
         world.rest();
         assert_eq!(world.devices[BOB].not_resumed, [Some(7)], "answers");
-        // ... and what happened.
+        // ... and notifications.
         world.presents(BOB, Some(1));
         world.rest();
         is_interested(&mut world, BOB, "v1", &["mood"]);

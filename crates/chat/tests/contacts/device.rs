@@ -1,4 +1,4 @@
-//! A device of somebody: whom it knows, and whom it sees.
+//! A device: the contacts that it knows, and the presences that it sees.
 
 use super::{person, plain};
 use model::account::AccountAddress;
@@ -15,48 +15,49 @@ pub struct Device {
     pub conn: Option<ConnRef>,
     session: Option<SessionRef>,
     numbers: u32,
-    /// Up to where it has the contacts, and all of them.
+    /// The version of its contact list, and the contacts.
     pub version: Option<u64>,
     pub contacts: BTreeMap<AccountAddress, Arc<Contact>>,
-    /// It has a part of a list of pages, which goes on so; 0: it has a whole one.
+    /// The version from which its paged list started, while pages are missing; 0: the list is
+    /// complete.
     since: u64,
-    /// The request for contacts that was not answered, and behind which version.
+    /// Its unanswered request for contacts, and the version that it asked from.
     listing: Option<(u32, u64)>,
-    /// Pages that it was given.
+    /// Pages that it has received.
     pub pages: usize,
-    /// It has asked for them over this connection, and is told of changes.
+    /// It has requested contacts over this connection, and gets changes.
     pub follows: bool,
-    /// What it says of itself.
+    /// Its own presence.
     pub says: Option<Availability>,
-    /// How others are there.
+    /// Presences of others.
     pub seen: BTreeMap<(AccountAddress, String), Availability>,
-    /// What contacts said, in order.
+    /// Subscription verbs of contacts, in order.
     pub told: Vec<(AccountAddress, SubscriptionVerb)>,
-    /// Presences that it was told of.
+    /// Number of presences that it has received.
     pub presences: usize,
-    /// Messages that it was sent.
+    /// Number of messages that it has received.
     pub messages: usize,
-    /// What it was told of nodes.
+    /// Notifications of nodes that it has received.
     pub news: Vec<(AccountAddress, Box<str>, NodeEvent)>,
-    /// What came of questions about nodes.
+    /// Answers to its requests about nodes.
     pub answers: BTreeMap<u32, Result<NodesFound, NodesFault>>,
-    /// Profiles that it was asked for.
+    /// Profiles that the server has asked it for.
     pub profiles: Vec<Box<str>>,
-    /// Why its last request was not carried out.
+    /// The fault of its last request.
     pub failed: Option<ChatFault>,
-    /// What it has said of itself and was not answered.
+    /// Its presences that are not answered.
     presenting: BTreeMap<u32, Option<Availability>>,
-    /// What the server has of that.
+    /// The last presence that the server has confirmed.
     confirmed: Option<Availability>,
-    /// The server has something of that.
+    /// The server has confirmed a presence, available or not.
     has_said: bool,
-    /// What names its session, if it is kept when its connection ends.
+    /// The id of its session, if that outlives the connection.
     pub kept: Option<ResumptionId>,
-    /// Its session is without a connection.
+    /// Its session is detached.
     pub is_away: bool,
-    /// Times that it went on.
+    /// Number of sessions that it has resumed.
     pub resumed: usize,
-    /// Times that it could not, and what it was told.
+    /// Sessions that it could not resume, with the number of handled stanzas that it was told.
     pub not_resumed: Vec<Option<u32>>,
 }
 
@@ -104,7 +105,7 @@ impl Device {
         }))
     }
 
-    /// Its session is to outlive its connection.
+    /// Asks that its session outlive the connection.
     pub fn keeps(&mut self, secret: u128) -> Option<ChatRequest> {
         let id = ResumptionId { session: self.session?, secret };
         self.kept = Some(id);
@@ -121,13 +122,13 @@ impl Device {
         Some(ChatRequest::Detach(Box::new(detaching)))
     }
 
-    /// What it asks for behind its login, if it was here before.
+    /// The request to resume its session after a login, if it was detached.
     pub fn wants_back(&self) -> Option<ChatRequest> {
         let (session, id) = (self.session?, Box::new(self.kept?));
         self.is_away.then_some(ChatRequest::Resume { session, id })
     }
 
-    /// Its name, for which it asks when it could not go on.
+    /// The request for its name, when it could not resume.
     pub fn wants_name(&self) -> Option<ChatRequest> {
         let device = Some(self.name.as_str().into());
         Some(ChatRequest::Bind { session: self.session?, device })
@@ -153,24 +154,24 @@ impl Device {
         self.session.is_some()
     }
 
-    /// It is installed anew, while it is not told of changes.
+    /// It is installed anew, while it does not get changes.
     pub fn forgets(&mut self) {
         if !self.is_paging() {
             self.version = None;
         }
     }
 
-    /// Whether it has a part of a list.
+    /// Whether its list is incomplete.
     pub fn is_paging(&self) -> bool {
         self.since > 0
     }
 
-    /// Whether a request for contacts was not answered.
+    /// Whether a request for contacts is unanswered.
     pub fn is_listing(&self) -> bool {
         self.listing.is_some()
     }
 
-    /// What it asks to go on with its list, or to bring it up to date.
+    /// The request to continue its list, or to update it.
     pub fn next_page(&self, count: u16) -> PeopleAsk {
         let (after, since) = (self.version.unwrap_or(0), self.since);
         PeopleAsk::Page(ContactsRange { after, since, count })
@@ -199,7 +200,7 @@ impl Device {
         Some(ChatRequest::People(Box::new(PeopleRequest { session, number, ask })))
     }
 
-    /// Something about nodes; its number.
+    /// A request about nodes, and its number.
     pub fn asks_nodes(
         &mut self,
         of: Option<AccountAddress>,
@@ -212,7 +213,7 @@ impl Device {
         Some((number, ChatRequest::Nodes(request)))
     }
 
-    /// Something about its profile.
+    /// A request about its profile.
     pub fn says_profile(&mut self, said: ProfileSaid) -> Option<ChatRequest> {
         let session = self.session?;
         Some(ChatRequest::Profile(Box::new(ProfileRequest { session, said })))
@@ -296,7 +297,7 @@ impl Device {
         }
     }
 
-    /// What it said of itself is so.
+    /// Its presence with this number is confirmed.
     fn is_there(&mut self, number: u32) {
         if let Some(how) = self.presenting.remove(&number) {
             if how.is_none() {
@@ -344,7 +345,7 @@ impl Device {
     }
 
     fn take(&mut self, contact: Arc<Contact>) {
-        // What comes between pages comes in a page, too.
+        // Changes that come between pages also come in a page.
         if !self.is_paging() {
             self.version = self.version.max(Some(contact.version));
         }

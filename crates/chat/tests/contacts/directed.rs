@@ -1,10 +1,10 @@
-//! What people may expect of contacts and presence, one thing at a time, on one to four shards.
+//! Contacts and presence, one case at a time, on one to four shards.
 
 use crate::world::{Names, World, person};
 use model::chat::*;
 use model::ports::access::NameOwner;
 
-/// Two people, the second device of each counted behind the first.
+/// Two people, with two devices each.
 pub const ANN: usize = 0;
 pub const BOB: usize = 2;
 const BOBS_TABLET: usize = 3;
@@ -22,7 +22,7 @@ pub fn befriend() -> ContactOrder {
     ContactOrder::Befriend("it is me".into())
 }
 
-/// Both are here, follow their contacts and are there.
+/// Two people are connected, follow their contacts and are available.
 fn world(shards: u16) -> World {
     let mut world = World::new(7, shards, 3);
     for at in [ANN, BOB] {
@@ -52,7 +52,7 @@ fn words(world: &World) -> [&'static str; 2] {
     [world.contact(0, 1), world.contact(1, 0)].map(|contact| contact.subscription.word())
 }
 
-/// Whether a device sees somebody on that one's first device.
+/// Whether a device sees this person as available on the first device.
 pub fn sees(world: &World, at: usize, whom: u32) -> bool {
     world.devices[at].seen.contains_key(&(person(whom), "d0".into()))
 }
@@ -197,7 +197,7 @@ fn what_is_too_long_or_too_much_is_refused() {
     let greeting = |bytes| ContactOrder::Befriend(long(bytes));
     assert_eq!(world.orders(ANN, 1, greeting(GREETING_BYTES_MAX + 1)), too_large);
     assert_eq!(world.orders(ANN, 1, greeting(GREETING_BYTES_MAX)), Ok(()));
-    // The limit of tests is three contacts, and one who asks and is no contact.
+    // In tests the limit is three contacts, and one pending request besides.
     for n in [2, 3] {
         world.orders(ANN, n, set(long(n as usize), Box::default())).expect("there is room");
     }
@@ -236,7 +236,8 @@ fn a_device_that_was_away_gets_what_changed_or_all_if_that_is_forgotten() {
     comes(&mut world, ANN + 1);
     assert_eq!(world.devices[ANN + 1].contacts, world.devices[ANN].contacts);
     assert!(world.devices[ANN + 1].version > had);
-    // One that was removed is remembered in tests: the other is forgotten, and all is told.
+    // In tests one removed contact is remembered: the other is forgotten, and the whole list is
+    // sent.
     world.disconnect(ANN + 1);
     for n in [2, 3] {
         world.orders(ANN, n, name(n)).expect("done");
@@ -265,7 +266,7 @@ fn a_list_in_pages_is_whole_whatever_changes_between_them() {
         if !world.devices[tablet].is_paging() {
             break;
         }
-        // A contact that it may have already is changed, and one is removed for good.
+        // An existing contact is changed, and one is removed for good.
         changes += 1;
         match changes {
             1 => world.orders(ANN, 1, name(7)).expect("done"),
@@ -278,7 +279,7 @@ fn a_list_in_pages_is_whole_whatever_changes_between_them() {
     let pages = world.devices[tablet].pages;
     world.pages_all(tablet);
     assert_eq!(world.devices[tablet].pages, pages + 1, "there is nothing new");
-    // It is begun anew when so much was removed meanwhile that it is not known any more.
+    // The list starts anew when more contacts were removed meanwhile than are remembered.
     world.disconnect(tablet);
     for n in [2, 3] {
         world.orders(ANN, n, name(n)).expect("done");

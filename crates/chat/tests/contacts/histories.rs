@@ -1,9 +1,9 @@
-//! Random histories of people who make friends and part, with kills: in the end both homes agree,
-//! and presence is with those who are subscribed.
+//! Random histories of people who subscribe and unsubscribe, with crashes: in the end both homes
+//! agree, and subscribers have the presence.
 
 use crate::world::World;
 
-/// How often somebody went on with a session, and how often that was over.
+/// Runs a history; returns how often a session was resumed, and how often it could not be.
 fn history(seed: u64, shards: u16, steps: u32) -> (usize, usize) {
     println!("seed {seed}, {shards} shards");
     let mut world = World::new(seed, shards, 4);

@@ -1,4 +1,4 @@
-//! When people were last there, as others may know, on one to three shards.
+//! Last activity of people, and who may query it, on one to three shards.
 
 use crate::nodes::world;
 use crate::world::World;
@@ -9,7 +9,7 @@ const ANNS_TABLET: usize = 1;
 const BOB: usize = 2;
 const CARL: usize = 4;
 
-/// How long ago somebody was there, as a device hears it.
+/// Seconds since a person was online, by a device's query.
 fn last(world: &mut World, at: usize, of: Option<u32>) -> Result<u64, NodesFault> {
     match world.nodes(at, of, NodesAsk::LastThere)? {
         NodesFound::LastThere { ago_s } => Ok(ago_s),
@@ -44,7 +44,8 @@ fn who_sees_somebody_hears_when_that_was_last_there_and_nobody_else_does() {
         passes(&mut world, 10);
         let ago_s = last(&mut world, BOB, ann).expect("told");
         assert!((100..115).contains(&ago_s), "it had gone before: {ago_s}");
-        // Whoever does not see it is told the same of it as of nobody, but for the fault's name.
+        // An account that may not see the presence gets the answer for a missing account, except
+        // for the name of the fault.
         assert_eq!(last(&mut world, CARL, ann), Err(NodesFault::NotSubscribed));
         assert_eq!(last(&mut world, CARL, Some(9)), Err(NodesFault::UnknownAccount));
         world.connect(ANN);

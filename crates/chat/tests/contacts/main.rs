@@ -1,4 +1,4 @@
-//! People who know each other, over shards and logs in memory: who sees whom.
+//! Contacts and presence, over shards and logs in memory.
 
 mod detached;
 mod directed;

@@ -1,4 +1,4 @@
-//! What people may expect of nodes, one thing at a time, on one to four shards.
+//! Nodes (PEP), one case at a time, on one to four shards.
 
 use crate::directed::comes;
 use crate::world::{World, person};
@@ -50,7 +50,7 @@ pub fn all(node: &str) -> NodesAsk {
     wanted(node, ItemsChosen::Last(u32::MAX))
 }
 
-/// Ids of the items that are found.
+/// Ids of the items in an answer.
 fn ids(found: Result<NodesFound, NodesFault>) -> Result<Vec<String>, NodesFault> {
     let NodesFound::Items(parts) = found? else { panic!("no items") };
     let part = parts.into_vec().remove(0)?;
@@ -71,14 +71,14 @@ pub fn world(shards: u16) -> World {
     world
 }
 
-/// Everything comes to rest, also what is told later for there was much.
+/// Lets everything come to rest, also notifications that were delayed for their number.
 fn rests(world: &mut World) {
     for _ in 0..4 {
         world.rest();
     }
 }
 
-/// A device is interested in nodes.
+/// Makes a device interested in nodes.
 pub fn is_interested(world: &mut World, at: usize, profile: &str, nodes: &[&str]) {
     world.says_profile(at, ProfileSaid::Has(profile.into()));
     world.rest();
@@ -90,7 +90,7 @@ pub fn is_interested(world: &mut World, at: usize, profile: &str, nodes: &[&str]
     world.rest();
 }
 
-/// What a device was told of nodes since it was looked at last, as `who node what`.
+/// Notifications of nodes that a device got since the last look, as `who node what`.
 fn news(world: &mut World, at: usize) -> Vec<String> {
     let news = std::mem::take(&mut world.devices[at].news);
     let text = |event: NodeEvent| match event {
@@ -166,7 +166,7 @@ fn access_is_by_subscription_groups_and_members_and_nobody_else_changes_anything
     ] {
         assert_eq!(done(world.nodes(BOB, ann, ask)), Err(NodesFault::Forbidden));
     }
-    // Who is blocked is told what it is told of nobody, and hears of nothing.
+    // A blocked account gets the answers for a missing account, and no notifications.
     done(world.nodes(ANN, None, with(access(NodeAccess::Open), publish("o", "1", "x"))))
         .expect("done");
     assert!(ids(world.nodes(CARL, ann, all("o"))).is_ok());
@@ -241,7 +241,8 @@ fn who_is_interested_is_told_at_once_or_when_it_comes_and_nobody_else() {
         assert!(news(&mut world, BOB).is_empty(), "nobody is interested");
         done(world.nodes(ANN, None, retract("mood", "1"))).expect("done");
         assert_eq!(news(&mut world, BOB), ["p0 mood -1"]);
-        // Whoever comes is told the last item, by its own account and by those that it sees.
+        // A session that comes online gets the last item, of its own account and of accounts that
+        // it sees.
         done(world.nodes(ANN, None, NodesAsk::Change(vec![publish("mood", "2", "sad")])))
             .expect("done");
         news(&mut world, BOB);
@@ -297,7 +298,7 @@ fn a_profile_is_asked_once_and_counts_for_others_if_it_is_proved() {
     assert_eq!(asked(&world), [1, 1, 1], "it is known");
     done(world.nodes(BOB, None, NodesAsk::Change(vec![publish("mood", "1", "x")]))).expect("done");
     assert_eq!(news(&mut world, BOB), ["p1 mood 1=x"]);
-    // Whoever does not tell in time is asked no more; the next one is.
+    // A device that does not answer in time is not asked again; the next one is.
     world.says_profile(ANN, ProfileSaid::Has("w".into()));
     world.says_profile(BOB, ProfileSaid::Has("w".into()));
     world.rest();
@@ -321,7 +322,7 @@ fn who_subscribed_is_told_without_being_a_contact_and_may_leave() {
         done(world.nodes(ANN, None, NodesAsk::Change(vec![publish("blog", "2", "y")])))
             .expect("done");
         assert_eq!(news(&mut world, CARL), ["p0 blog 2=y"]);
-        // Who may not read it any more is not told, though it is subscribed.
+        // A subscriber that may not read the node any more is not notified.
         let says = |world: &mut World, n: &str| {
             let ask = NodesAsk::Change(vec![publish("blog", n, "y")]);
             done(world.nodes(ANN, None, ask)).expect("done");

@@ -1,6 +1,6 @@
-//! Random histories of what accounts publish, against a plain model, with shards that lag, logs
-//! that refuse and kills: what was answered is there, what was refused is not, and what was under
-//! way is there whole or not at all.
+//! Random histories of published items, against a plain model, with shards that lag, logs that
+//! refuse, and crashes: answered changes are stored, refused ones are not, and open ones are stored
+//! whole or not at all.
 
 use crate::world::World;
 use base::prng::Prng;
@@ -12,10 +12,10 @@ const PEOPLE: u32 = 3;
 const NODES: [&str; 3] = ["a", "b", "ab"];
 const ITEMS_MAX: usize = 5;
 
-/// Items of a node, in order; and how many it keeps.
+/// Nodes, with the largest number of items and the items in order.
 type Plain = BTreeMap<&'static str, (usize, Vec<(String, String)>)>;
 
-/// What an account has, and what it may have besides, for it is not answered.
+/// The nodes of an account, and its possible nodes while a change is unanswered.
 #[derive(Default)]
 struct Account {
     has: Plain,
@@ -39,7 +39,7 @@ fn change(node: &str, publish: Vec<NodeItem>, retract: Vec<Box<str>>) -> NodeCha
     }
 }
 
-/// Something that a client might want, and what an account has then.
+/// A random change, and the nodes of the account after it.
 fn wish(rng: &mut Prng, has: &Plain, number: u32) -> (NodesAsk, Plain) {
     let node = NODES[rng.below(3) as usize];
     let mut after = has.clone();
@@ -89,7 +89,7 @@ fn wish(rng: &mut Prng, has: &Plain, number: u32) -> (NodesAsk, Plain) {
     }
 }
 
-/// All items that a device is shown of a person.
+/// All items that a device can read of a person.
 fn shown(world: &mut World, at: usize, of: Option<u32>) -> Plain {
     let wanted = NODES.map(|node| ItemsWanted {
         space: NodeSpace::Published,
@@ -113,7 +113,7 @@ fn shown(world: &mut World, at: usize, of: Option<u32>) -> Plain {
     plain
 }
 
-/// Without how many there may be, which is not shown.
+/// The nodes without their largest number of items, which is not shown.
 fn items_of(plain: &Plain) -> Plain {
     plain.iter().map(|(node, (_, items))| (*node, (0, items.clone()))).collect()
 }
@@ -128,7 +128,8 @@ fn history(seed: u64, shards: u16, steps: u32) {
         let (at, account) = (who * 2, &mut accounts[who]);
         if world.devices[at].conn.is_none() {
             if let Some((_, after)) = account.open.take() {
-                // It was cut off: one or the other is so, and is found out when it is back.
+                // The change was cut off: it is stored or not, which a read tells after the
+                // reconnection.
                 let before = std::mem::replace(&mut account.has, after);
                 world.rest();
                 world.connect(at);
@@ -138,7 +139,7 @@ fn history(seed: u64, shards: u16, steps: u32) {
                     assert_eq!(is, items_of(&before), "whole, or not at all");
                     account.has = before;
                 }
-                // How many there may be is not shown: it is asked for.
+                // The largest number of items is not shown, but can be queried.
                 for (node, (most, _)) in &mut account.has {
                     let ask = NodesAsk::Node((*node).into());
                     let Ok(NodesFound::Node(found)) = world.nodes(at, None, ask) else {
@@ -183,7 +184,7 @@ fn finish(world: &mut World, accounts: Vec<Account>) {
         assert_eq!(shown(world, at + 1, None), is, "its other device");
         kept += is.values().map(|(_, items)| items.len()).sum::<usize>();
     }
-    // What a kill has left goes when its node is written the next time, or is written over.
+    // Items that a crash has left are deleted or overwritten when their node is written next.
     for at in [0, 2, 4] {
         for node in NODES {
             let publish = change(node, vec![item("end", "x")], vec![]);

@@ -1,4 +1,4 @@
-//! Accounts that are removed leave the lists of their contacts, whoever has the name next.
+//! Removed accounts leave the lists of their contacts, also when another account gets the name.
 
 use crate::directed::comes;
 use crate::world::{World, person};
@@ -11,7 +11,7 @@ const BOB: usize = 2;
 const CARL: usize = 4;
 const FIRST: u64 = 1;
 
-/// Ann has an account of the book, Bob as a friend, and Carl's wish unanswered.
+/// Ann has an account of the book, Bob as a contact, and an unanswered request of Carl.
 fn world(seed: u64, shards: u16) -> World {
     let mut world = World::new(seed, shards, 3);
     world.names.give("p0", NameOwner::Account(FIRST));
@@ -38,12 +38,12 @@ fn befriend(world: &mut World) {
     world.rest();
 }
 
-/// Whether a device is told that Ann is there.
+/// Whether a device sees Ann as available.
 fn sees(world: &World, at: usize) -> bool {
     world.devices[at].seen.keys().any(|(who, _)| *who == person(0))
 }
 
-/// Everything that is to be done of a removal is done.
+/// Lets everything that follows a removal be done.
 fn settles(world: &mut World) {
     for _ in 0..4 {
         world.rest();
@@ -81,7 +81,7 @@ fn who_has_the_name_next_makes_friends_of_its_own_while_the_ties_of_the_first_en
     for shards in 1..=4 {
         let mut world = world(2, shards);
         world.removes(0, FIRST, NameOwner::Account(FIRST + 1));
-        // The next one is there before anything of the first was looked at.
+        // The next account exists before the first one's ties were examined.
         world.connect(ANN);
         world.rest();
         world.devices[ANN].forgets();

@@ -1,11 +1,12 @@
-//! Somebody with very many contacts who comes and goes: work is bounded, and the last state counts.
+//! An account with very many contacts that comes and goes: the work is bounded, and the last state
+//! is delivered.
 
 use crate::world::{SHARDS_OF_STORM as SHARDS, World, person};
 use model::chat::*;
 
 const CONTACTS: u32 = 5_000;
 
-/// Somebody whom many see, of whom the last one has a device that looks.
+/// An account that many see, the last of them by a device.
 fn world() -> World {
     let mut world = World::new(9, SHARDS, CONTACTS + 1);
     let first = |n: u32| n as usize * 2;

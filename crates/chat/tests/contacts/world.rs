@@ -1,7 +1,7 @@
-//! A process of several shards over logs in memory, with people who make friends, come and go.
+//! A process of several shards over logs in memory, with people who subscribe, come and go.
 //!
-//! Everything that takes time is a queue, and the seed says which goes on next. Messages between
-//! shards may be lost, logs refuse, and a kill drops all that the logs had not carried out.
+//! All that takes time is a queue, and the seed chooses which continues next. Messages between
+//! shards may be lost, logs refuse, and a crash drops all calls that the logs had not carried out.
 
 #[path = "device.rs"]
 mod device;
@@ -32,29 +32,29 @@ use std::time::Duration;
 
 const DEVICES: u32 = 2;
 
-/// The process, and everybody who talks to it.
+/// The process, and all its clients.
 pub struct World {
     pub rng: Prng,
     pub now: Now,
     shards: Vec<Shard>,
-    /// Bags on their way, by from and to.
+    /// Bags of words on their way, by sender and receiver.
     post: BTreeMap<(u16, u16), VecDeque<Vec<ChatWord>>>,
-    /// Two of each person.
+    /// Two devices of each person.
     pub devices: Vec<Device>,
     by_conn: BTreeMap<ConnRef, usize>,
     people: u32,
     conns: u32,
-    /// Connections that the server takes to be there, and what their machines leave.
+    /// Connections that the server believes alive, and the state that their machines will leave.
     forgotten: BTreeMap<ConnRef, ChatRequest>,
     calm: bool,
-    /// Who ever let whom see it, or would have.
+    /// Pairs of which the first ever allowed the second to see its presence, or would have.
     granted: BTreeSet<(AccountAddress, AccountAddress)>,
-    /// Who ever blocked whom, in either order.
+    /// Pairs of which one ever blocked the other, in either order.
     blocked: BTreeSet<(AccountAddress, AccountAddress)>,
     pub names: Arc<Names>,
-    /// Words between shards that were last collected.
+    /// Number of words between shards in the last collection.
     pub words: usize,
-    /// Times that it died.
+    /// Number of crashes.
     pub kills: u32,
 }
 
@@ -62,10 +62,10 @@ pub fn person(n: u32) -> AccountAddress {
     AccountAddress::parse(&format!("p{n}"), "a.example").expect("right")
 }
 
-/// With so many shards there are as many contacts as usual.
+/// With this many shards the usual limit of contacts holds.
 pub const SHARDS_OF_STORM: u16 = 6;
 
-/// Small ones, so that they are reached.
+/// Small limits, so that they are reached.
 fn limits(shards: u16) -> Limits {
     let usual = ChatLimits::default().contacts_an_account_max;
     let chat = ChatLimits {
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// Something happens.
+    /// Lets a random event happen.
     pub fn step(&mut self) {
         match self.rng.below(100) {
             0..=24 => self.device_acts(),
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// Something happens, but devices do nothing of themselves.
+    /// Lets a random event happen, without actions of devices.
     pub fn step_quietly(&mut self) {
         match self.rng.below(100) {
             0..=49 => {
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// Logs refuse and mailboxes are full again, now and then.
+    /// Lets logs refuse and mailboxes be full again, now and then.
     pub fn is_noisy(&mut self) {
         self.calm = false;
     }
@@ -311,7 +311,7 @@ impl World {
         }
     }
 
-    /// A device wants something of a contact.
+    /// Gives a device's order about a contact.
     pub fn wants(&mut self, at: usize, whom: u32, order: ContactOrder) {
         let (own, contact) = (self.devices[at].account.clone(), person(whom));
         if matches!(
@@ -328,14 +328,14 @@ impl World {
         self.asks(at, ask);
     }
 
-    /// A device wants something of a contact; the answer, when everything is at rest.
+    /// Gives a device's order about a contact; returns the answer, when everything is at rest.
     pub fn orders(&mut self, at: usize, whom: u32, order: ContactOrder) -> Result<(), ChatFault> {
         self.wants(at, whom, order);
         self.rest();
         self.devices[at].failed.take().map_or(Ok(()), Err)
     }
 
-    /// A device asks for what it does not have; where it has a part of that, for the next one.
+    /// Requests contacts that a device lacks; where its list is incomplete, the next page.
     pub fn lists(&mut self, at: usize) {
         if self.devices[at].is_paging() {
             return self.pages(at);
@@ -346,7 +346,7 @@ impl World {
         }
     }
 
-    /// A device asks for a page of what it does not have.
+    /// Requests a page of contacts that a device lacks.
     pub fn pages(&mut self, at: usize) {
         let count = 1 + self.rng.below(2) as u16;
         if !self.devices[at].is_listing() {
@@ -355,7 +355,7 @@ impl World {
         }
     }
 
-    /// A device asks for pages until it has all of them.
+    /// Requests pages until a device has all of them.
     pub fn pages_all(&mut self, at: usize) {
         self.pages(at);
         self.rest();
@@ -365,14 +365,14 @@ impl World {
         }
     }
 
-    /// A device asks about nodes; the number of the question.
+    /// Makes a device's request about nodes; returns its number.
     pub fn asks_nodes(&mut self, at: usize, of: Option<u32>, ask: NodesAsk) -> Option<u32> {
         let (number, request) = self.devices[at].asks_nodes(of.map(person), ask)?;
         self.ask(at, request);
         Some(number)
     }
 
-    /// A device asks about nodes; the answer, when everything is at rest.
+    /// Makes a device's request about nodes; returns the answer, when everything is at rest.
     pub fn nodes(
         &mut self,
         at: usize,
@@ -384,14 +384,14 @@ impl World {
         self.devices[at].answers.remove(&number).expect("it is answered")
     }
 
-    /// A device says something of its profile.
+    /// Makes a device's request about its profile.
     pub fn says_profile(&mut self, at: usize, said: ProfileSaid) {
         if let Some(request) = self.devices[at].says_profile(said) {
             self.ask(at, request);
         }
     }
 
-    /// The book removes somebody's account, and the name is somebody else's or nobody's.
+    /// Removes a person's account from the book; the name goes to the next owner, or to none.
     pub fn removes(&mut self, who: u32, uid: u64, next: NameOwner) {
         let address = person(who);
         let home = base::hash::home(address.home_hash(HOME), self.shards.len() as u16);
@@ -400,7 +400,7 @@ impl World {
         self.names.give(address.name(), next);
     }
 
-    /// Rows of a table in all logs.
+    /// Number of rows of a table in all logs.
     pub fn rows(&mut self, table: Table) -> usize {
         let rows = |shard: &mut Shard| {
             let prefix = Box::default();
@@ -413,7 +413,7 @@ impl World {
         self.shards.iter_mut().map(rows).sum()
     }
 
-    /// A device is there like this.
+    /// Sends a device's presence.
     pub fn presents(&mut self, at: usize, priority: Option<i8>) {
         if !self.devices[at].is_here() {
             return;
@@ -429,7 +429,7 @@ impl World {
         }
     }
 
-    /// A device says something to somebody; the answer, when everything is at rest.
+    /// Sends a device's message to a person; returns the answer, when everything is at rest.
     pub fn says(&mut self, at: usize, to: u32) -> Result<(), ChatFault> {
         if let Some(request) = self.devices[at].sends(person(to)) {
             self.ask(at, request);
@@ -458,7 +458,7 @@ impl World {
         self.collect(shard);
     }
 
-    /// A device loses its connection, and its session is kept.
+    /// Breaks a device's connection; the session is kept.
     pub fn breaks(&mut self, at: usize) {
         let secret = u128::from(self.rng.draw());
         let Some(conn) = self.devices[at].conn else { return };
@@ -473,7 +473,7 @@ impl World {
         }
     }
 
-    /// A device comes back over another connection while the server takes the one it had for good.
+    /// Reconnects a device while the server believes its old connection alive.
     pub fn comes_again(&mut self, at: usize) {
         let secret = u128::from(self.rng.draw());
         let (conn, request) = (self.devices[at].conn, self.devices[at].keeps(secret));
@@ -483,7 +483,7 @@ impl World {
         self.connect(at);
     }
 
-    /// The process dies, and starts again from its logs.
+    /// Kills the process, and starts it again from its logs.
     pub fn kill(&mut self) {
         self.kills += 1;
         self.post.clear();
@@ -497,7 +497,7 @@ impl World {
         }
     }
 
-    /// Nothing is lost or refused any more, everybody comes, and everything comes to rest.
+    /// Stops all loss and refusal, connects all devices, and lets everything come to rest.
     pub fn heal(&mut self) {
         self.calm = true;
         for round in 0..60 {
@@ -518,7 +518,7 @@ impl World {
         self.shards.iter().for_each(Shard::audit);
     }
 
-    /// Everything that is under way comes to its end; nothing is lost.
+    /// Lets everything come to rest; nothing is lost.
     pub fn rest(&mut self) {
         self.calm = true;
         for _ in 0..12 {
@@ -541,7 +541,7 @@ impl World {
         }
     }
 
-    /// One turn of the shard where a device is; how many words it had for others.
+    /// Runs one turn of a device's shard; returns how many words it had for others.
     pub fn one_turn(&mut self, at: usize) -> usize {
         let Some(conn) = self.devices[at].conn else { return 0 };
         self.turn(usize::from(conn.shard().0));
@@ -552,7 +552,7 @@ impl World {
         words
     }
 
-    /// How an account has another, as its devices have it.
+    /// An account's state of a contact, as its devices have it.
     pub fn contact(&self, of: u32, whom: u32) -> Contact {
         let device = &self.devices[(of * DEVICES) as usize];
         let nobody = || Arc::new(Contact::nobody(person(whom)));
@@ -560,7 +560,7 @@ impl World {
         Contact { version: 0, ..(*contact).clone() }
     }
 
-    /// What everybody has at the end.
+    /// Checks the final state of everyone.
     pub fn check(&mut self) {
         for shard in &self.shards {
             assert_eq!(model::service::Service::unsettled(&shard.chat), 0, "nothing is left");
@@ -577,11 +577,11 @@ impl World {
         self.check_lists();
     }
 
-    /// Each half of a subscription is what the other's home has of it.
+    /// Checks that each half of a subscription is that of the other's home.
     fn check_pair(&self, one: u32, other: u32) {
         let (seen, by) = (self.contact(one, other), self.contact(other, one));
         let (to, from) = (seen.subscription.to, by.subscription.from);
-        // Whoever is blocked has its wish, and the other nothing of it.
+        // A blocked account keeps its request, of which the other knows nothing.
         let is_unheard = (to, from) == (Half::Pending, Half::None);
         let was_blocked = self.blocked.contains(&(person(one), person(other)));
         assert!(
@@ -592,7 +592,7 @@ impl World {
         );
     }
 
-    /// A device knows of those whom its account sees how they are there, and of nobody else.
+    /// Checks that a device has the presences of accounts that its own sees, and no others.
     fn check_presence(&self, one: u32, device: &Device) {
         let mut all = BTreeMap::new();
         for other in &self.devices {
@@ -607,7 +607,7 @@ impl World {
         assert_eq!(device.seen, all, "what {} {} knows", device.account, device.name);
     }
 
-    /// Whoever asks for everything gets what the others had bit by bit.
+    /// Checks that a full list has what the others received bit by bit.
     fn check_lists(&mut self) {
         for at in 0..self.devices.len() {
             let before = self.devices[at].contacts.clone();

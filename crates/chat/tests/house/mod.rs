@@ -1,4 +1,4 @@
-//! One shard over a log in memory that answers at once: devices ask it, and all comes to rest.
+//! One shard over a log in memory that answers at once, for requests of devices.
 
 pub mod plain;
 
@@ -17,7 +17,7 @@ pub struct House {
     log: MemoryLog,
     pub now: Now,
     conns: u32,
-    /// What the log says instead of doing anything.
+    /// The error with which the log answers every call.
     pub fails: Option<StoreError>,
 }
 
@@ -33,19 +33,19 @@ impl House {
         }
     }
 
-    /// One more connection, which lives on this shard.
+    /// A new connection of this shard.
     pub fn conn(&mut self, shard: ShardId) -> ConnRef {
         self.conns += 1;
         ConnRef::new(shard, Key { slot: self.conns, generation: 0 })
     }
 
-    /// Asks, and lets everything come to rest; what was delivered.
+    /// Makes a request, and lets everything come to rest; returns the deliveries.
     pub fn ask(&mut self, from: ConnRef, request: ChatRequest) -> Vec<(ConnRef, ChatDelivery)> {
         Service::request(&mut self.chat, self.now, from, request, &mut self.fx);
         self.rest()
     }
 
-    /// Lets everything come to rest; what was delivered.
+    /// Lets everything come to rest; returns the deliveries.
     pub fn rest(&mut self) -> Vec<(ConnRef, ChatDelivery)> {
         let mut delivered = Vec::new();
         loop {
@@ -61,7 +61,7 @@ impl House {
         }
     }
 
-    /// The log answers one call.
+    /// Answers one call to the log.
     pub fn answers(&mut self, (ticket, call): (Ticket, Call)) {
         let answer = match self.fails {
             Some(error) => Err(error),

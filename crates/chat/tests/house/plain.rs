@@ -1,7 +1,7 @@
-//! What tests of the service begin with: settings, and a device that wants to come in.
+//! Common beginnings of tests of the service: settings, and a device's login.
 //!
-//! Whoever wants something else says that alone. Tests that are crates of their own have it by its
-//! path.
+//! A test changes only the settings that it is about. Tests that are crates of their own include
+//! this file by its path.
 
 use base::hash::HashKey;
 use model::account::AccountAddress;
@@ -10,11 +10,10 @@ use model::id::{NodeId, ShardId};
 use model::ports::access::AllowAll;
 use std::sync::Arc;
 
-/// By this accounts and conversations are at home.
+/// The hash key that assigns accounts and conversations to shards.
 pub const HOME: HashKey = HashKey::new(11, 12);
 
-/// Settings of one shard of so many: whoever comes is let in, and nothing is there that need not
-/// be.
+/// Settings of one shard of this many: every login is admitted, and optional parts are absent.
 pub fn settings(shard: ShardId, shards: u16) -> chat::Settings {
     chat::Settings {
         shard,
@@ -36,7 +35,7 @@ pub fn settings(shard: ShardId, shards: u16) -> chat::Settings {
     }
 }
 
-/// A device of an account wants to come in; one without a name is given it when it is here.
+/// A login of an account's device; a device without a name gets it after the login.
 pub fn login(account: AccountAddress, device: &str) -> Login {
     Login {
         protocol: "im",

@@ -18,7 +18,7 @@ impl Shard {
         Shard { chat, fx: Effects::default(), log }
     }
 
-    /// It is killed, and starts again from its log.
+    /// Kills the shard, and starts it again from its log.
     pub fn restart(&mut self, now: Now, settings: &Settings, n: u16) {
         (self.chat, self.fx) = (service(settings, n), Effects::default());
         self.log.restoration().each(|restored| {

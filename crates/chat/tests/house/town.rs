@@ -1,4 +1,4 @@
-//! Shards that speak with each other, and devices on them.
+//! Shards that communicate, and devices on them.
 
 use super::house::{House, plain};
 use chat::Settings;
@@ -19,18 +19,18 @@ pub struct Town(pub Vec<House>);
 pub type Told = Vec<(ConnRef, ChatDelivery)>;
 
 impl Town {
-    /// So many shards with these settings.
+    /// This many shards, with these settings.
     pub fn of(shards: u16, settings: impl Fn(u16, u16) -> Settings) -> Town {
         Town((0..shards).map(|shard| House::of(settings(shard, shards))).collect())
     }
 
-    /// The shard where an account is at home.
+    /// The home shard of an account.
     pub fn home(&self, account: &AccountAddress) -> usize {
         let shards = self.0.len() as u16;
         usize::from(base::hash::home(account.home_hash(plain::HOME), shards))
     }
 
-    /// A device of this account, which follows its contacts and is there.
+    /// A device of this account, which follows its contacts and is available.
     pub fn device_of(&mut self, account: AccountAddress, resource: &str) -> Device {
         let shard = self.home(&account);
         let conn = self.0[shard].conn(ShardId(shard as u16));
@@ -55,7 +55,7 @@ impl Town {
         self.rest(told)
     }
 
-    /// What shards say to each other is heard, until nothing is left.
+    /// Delivers words between shards until none is left; returns the deliveries to devices.
     pub fn rest(&mut self, mut told: Told) -> Told {
         loop {
             let mut has_more = false;

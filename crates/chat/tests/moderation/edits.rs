@@ -1,4 +1,4 @@
-//! What a message becomes when it is edited is held to the rules that it was held to.
+//! The rules for messages hold for their edits, too.
 
 use crate::house::{Device, House, message, person};
 use chat::ReviewSettings;
@@ -10,7 +10,7 @@ use model::chat::{
 use model::ports::reviews::ReviewVerdict::{Allow, Change};
 use model::ports::reviews::{Reviewed, Unreviewed};
 
-/// The message that a device was told last that it has sent.
+/// The last message that the server has confirmed to a device.
 fn sent(house: &House, by: Device) -> TargetMessage {
     let of = |(conn, told): &_| match told {
         ChatDelivery::Sent { id, seq, .. } if *conn == by.conn => Some((*seq, *id)),
@@ -80,7 +80,7 @@ fn what_is_sent_again_much_later_is_told_as_the_message_is_now() {
     house.says(ann, 4, reacts(4, "👍"));
     house.says(ann, 5, reacts(5, "🎉"));
     assert_eq!(house.texts(bob), ["first", "second", "third", "👍", "🎉"]);
-    // The log has forgotten meanwhile that it was said.
+    // The log has forgotten the idempotency key meanwhile.
     house.pass_ms(90_000_000);
     house.says(ann, 6, edit(&target, 2, "second"));
     house.says(ann, 7, reacts(4, "👍"));

@@ -1,4 +1,4 @@
-//! What the API does in the names of accounts, and what an operator may.
+//! Calls of the API on behalf of accounts, and the rights of operators.
 
 use crate::house::{Device, House, message, person};
 use model::account::{AccountAddress, Addressee};
@@ -47,7 +47,7 @@ fn recalling(with: Addressee, seq: Seq) -> ErrandWhat {
     ErrandWhat::Recall(Box::new(RecallOrder { with, seq, reason: Box::default() }))
 }
 
-/// Ann's group with Bob; everybody is here.
+/// Ann's group with Bob; all three devices are connected.
 fn group(shards: u16) -> (House, [Device; 3]) {
     let mut house = House::new(shards);
     let devices = ["ann", "bob", "carol"].map(|name| house.login(name));

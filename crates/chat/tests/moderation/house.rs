@@ -1,4 +1,4 @@
-//! A process of several shards over logs in memory, and people who talk.
+//! A process of several shards over logs in memory, and people who communicate.
 
 #[path = "../house/plain.rs"]
 mod plain;
@@ -28,7 +28,7 @@ use std::time::Duration;
 /// Calls of a shard to its log.
 pub type Calls = Vec<(Ticket, Call)>;
 
-/// A message that the hook is asked about: shard and number.
+/// A message for the hook: shard, number and contents.
 pub type Asked = (u16, u64, Box<Review>);
 
 pub struct House {
@@ -38,12 +38,12 @@ pub struct House {
     conns: u32,
     asks: u64,
     answers: Vec<(u64, ChatAnswer)>,
-    /// What devices were told, in order.
+    /// Deliveries to devices, in order.
     pub told: Vec<(ConnRef, ChatDelivery)>,
-    /// What the hook was asked, in order.
+    /// Messages for the hook, in order.
     pub asked: Vec<Asked>,
     pub events: Vec<ChatEvent>,
-    /// Logs refuse to delete rows of this table.
+    /// Table of which the logs refuse to delete rows.
     pub refuses: Option<Table>,
 }
 
@@ -64,7 +64,7 @@ pub fn message(to: &str, id: u8, text: &str) -> Box<NewMessage> {
 }
 
 impl House {
-    /// A reload changes limits.
+    /// Reloads changed limits.
     pub fn configure(&mut self, change: impl FnOnce(&mut ChatLimits)) {
         let mut limits = Limits::clone(&self.settings.limits);
         change(&mut limits.chat);
@@ -102,12 +102,12 @@ impl House {
         }
     }
 
-    /// By this accounts and conversations are at home.
+    /// The hash key that assigns accounts and conversations to shards.
     pub fn home(&self) -> HashKey {
         HOME
     }
 
-    /// The log where a timeline is at home is called by somebody else.
+    /// Makes a call to the log of a timeline, past the service.
     pub fn asks_log(&mut self, of: TimelineId, call: &Call) -> Result<Done, StoreError> {
         let n = home(of.home_hash(), self.shards.len() as u16);
         self.shards[usize::from(n)].log.answer(call)
@@ -121,7 +121,7 @@ impl House {
         home(account.home_hash(HOME), self.shards.len() as u16)
     }
 
-    /// Everything that is under way comes to its end, but what waits for the hook.
+    /// Lets everything come to rest, except messages that wait for the hook.
     pub fn rest(&mut self) {
         let mut is_more = true;
         while is_more {
@@ -166,7 +166,7 @@ impl House {
         self.asked.extend(asked);
     }
 
-    /// The hook says something of a message.
+    /// Gives the hook's verdict on a message.
     pub fn verdict(&mut self, (shard, number): (u16, u64), verdict: ReviewVerdict) {
         let shard = &mut self.shards[usize::from(shard)];
         Service::reviewed(&mut shard.chat, self.now, number, verdict, &mut shard.fx);
@@ -186,7 +186,7 @@ impl House {
         self.rest();
     }
 
-    /// A device asks, and the log has not answered yet: what it was called for, on its shard.
+    /// Makes a device's request while the log is slow; returns the calls to it, and their shard.
     pub fn asks_slow_log(&mut self, device: Device, request: ChatRequest) -> (usize, Calls) {
         let n = usize::from(device.conn.shard().0);
         let shard = &mut self.shards[n];
@@ -194,19 +194,19 @@ impl House {
         (n, std::mem::take(&mut shard.fx.calls))
     }
 
-    /// The log answers these.
+    /// Lets the log answer these calls.
     pub fn log_answers(&mut self, (n, calls): (usize, Calls)) {
         self.shards[n].fx.calls.extend(calls);
         self.rest();
     }
 
-    /// The log carries these out, and the process dies before it hears so.
+    /// Lets the log carry these calls out, and kills the process before it gets the answers.
     pub fn log_keeps(&mut self, (n, calls): (usize, Calls)) {
         calls.iter().for_each(|(_, call)| drop(self.shards[n].log.answer(call)));
         self.restart();
     }
 
-    /// A device of an account; or why it is not let in.
+    /// Logs a device of an account in, or returns the reason for the refusal.
     pub fn try_login(&mut self, name: &str) -> Result<Device, model::session::Denial> {
         match self.logs_in(name, "desk") {
             (conn, ChatDelivery::LoggedIn(told)) => Ok(Device { conn, session: told.session }),
@@ -215,12 +215,13 @@ impl House {
         }
     }
 
-    /// A device of an account comes, one without a name to be given it: what it is told.
+    /// Logs a device of an account in; one without a name gets it afterwards. Returns the first
+    /// delivery.
     pub fn logs_in(&mut self, name: &str, device: &str) -> (ConnRef, ChatDelivery) {
         self.logs_in_from(name, device, 1)
     }
 
-    /// The same from the address 127.0.0.`source`.
+    /// Logs a device in from the address 127.0.0.`source`.
     pub fn logs_in_from(
         &mut self,
         name: &str,
@@ -241,12 +242,12 @@ impl House {
         self.try_login(name).expect("it is let in")
     }
 
-    /// A device says something; it may be answered later.
+    /// Sends a device's message; the answer may come later.
     pub fn says(&mut self, by: Device, number: u32, message: Box<NewMessage>) {
         self.ask(by, ChatRequest::Send { session: by.session, number, message });
     }
 
-    /// The answers to what a device has sent, in order, and why each was refused.
+    /// The answers to a device's messages, in order, each with its fault.
     pub fn answered(&mut self, by: Device) -> Vec<(u32, Option<ChatFault>)> {
         let told = std::mem::take(&mut self.told);
         let (mine, others): (Vec<_>, Vec<_>) = told.into_iter().partition(|(conn, told)| {
@@ -266,7 +267,7 @@ impl House {
         mine.into_iter().map(of).collect()
     }
 
-    /// What a device was told of a message that was not taken.
+    /// The rejection that a device got for a message.
     pub fn rejection(&mut self, by: Device) -> SendRejected {
         let at = self
             .told
@@ -278,7 +279,7 @@ impl House {
         }
     }
 
-    /// Texts of the messages that a device was sent, in order.
+    /// Texts of the messages that a device got, in order.
     pub fn texts(&mut self, to: Device) -> Vec<String> {
         let of = |(conn, told): &(ConnRef, ChatDelivery)| match told {
             ChatDelivery::Message { message, .. } if *conn == to.conn => {
@@ -298,7 +299,7 @@ impl House {
         self.answers.remove(at.expect("it was answered")).1
     }
 
-    /// A command is given, and what it wants of the log waits there; its number.
+    /// Gives a command whose calls to the log wait; returns its number.
     pub fn begins(&mut self, command: ChatCommand) -> u64 {
         self.asks += 1;
         let home = usize::from(self.home_of(&command.account().expect("of an account")));
@@ -307,7 +308,7 @@ impl House {
         self.asks
     }
 
-    /// An errand; what a device would be told.
+    /// Runs an errand; returns the reply that a device would get.
     pub fn errand(&mut self, by: &str, is_operators: bool, what: ErrandWhat) -> ChatDelivery {
         let errand = Errand { by: person(by), is_operators, what };
         match self.command(ChatCommand::Errand(Box::new(errand))) {
@@ -316,17 +317,17 @@ impl House {
         }
     }
 
-    /// From now on somebody listens to events.
+    /// Makes events wanted from now on.
     pub fn listen(&mut self) {
         self.shards.iter_mut().for_each(|shard| shard.fx.events_wanted = true);
     }
 
-    /// The words for what happened since.
+    /// Names of the events since the last call.
     pub fn happened(&mut self) -> Vec<&'static str> {
         std::mem::take(&mut self.events).iter().map(|event| ChatWhat::name(&event.what)).collect()
     }
 
-    /// It is killed, and starts again from its logs; nobody is here any more.
+    /// Kills the process, and starts it again from its logs, without sessions.
     pub fn restart(&mut self) {
         for (n, shard) in (0..).zip(&mut self.shards) {
             shard.restart(self.now, &self.settings, n);

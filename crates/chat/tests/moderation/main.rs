@@ -1,5 +1,5 @@
-//! What operators, hooks and words do to what people say, and what moves in: over shards whose logs
-//! answer at once, with a told clock and a hook that says what the test wants, when it wants.
+//! Operators, hooks and word lists, and imports, over shards whose logs answer at once, with a
+//! manual clock and a hook whose verdicts and times the test chooses.
 
 mod edits;
 mod errands;

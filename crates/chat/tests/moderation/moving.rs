@@ -1,5 +1,5 @@
-//! What another server had kept of two: it takes its places at its times, once, and is told to
-//! nobody whom it does not concern.
+//! Import of the messages of two accounts: each keeps its time, is stored once, and is delivered to
+//! no one whom it does not concern.
 
 use super::errands::fault;
 use super::house::{House, message, person};
@@ -11,7 +11,7 @@ use model::timeline::Seq;
 
 const DAY_MS: u64 = 86_400_000;
 
-/// A message between ann and bob, of so many days ago.
+/// A message between Ann and Bob, sent this many days ago.
 fn moved(house: &House, id: u8, days: u64, text: &str) -> MovedMessage {
     MovedMessage {
         with: Addressee::parse("bob").expect("right"),
@@ -23,7 +23,7 @@ fn moved(house: &House, id: u8, days: u64, text: &str) -> MovedMessage {
     }
 }
 
-/// Ann's archive has it: whether it was there before, or why it does not come in.
+/// Imports a message into Ann's archive; returns whether it was there before, or the fault.
 fn comes(house: &mut House, moved: MovedMessage) -> Result<bool, ChatFault> {
     match house.command(ChatCommand::MoveIn(person("ann"), Box::new(moved))) {
         ChatAnswer::Told(Some(told)) => match *told {

@@ -1,5 +1,5 @@
-//! What another server had kept of a room: the group is there from before its first message, its
-//! members read all of it at its times and by whom it was said, and none of it is new to anybody.
+//! Import of a room: the group is created before its first message, members read all messages with
+//! their times and senders, and none counts as new.
 
 use super::errands::fault;
 use super::house::{Device, House, message, person};
@@ -16,7 +16,7 @@ fn to(text: &str) -> Addressee {
     Addressee::parse(text).expect("right")
 }
 
-/// Something said in the group so many days ago.
+/// A message of the group, sent this many days ago.
 fn said(house: &House, id: u8, days: u64, text: &str) -> MovedMessage {
     MovedMessage {
         with: to(GROUP),
@@ -32,12 +32,12 @@ fn comes(house: &mut House, by: &str, moved: MovedMessage) -> Result<bool, ChatF
     told(house.command(ChatCommand::MoveIn(person(by), Box::new(moved))))
 }
 
-/// Tells changes apart.
+/// A number that tells changes apart.
 fn id_of(members: &[&str]) -> u8 {
     members.first().map_or(0, |name| name.len() as u8 + name.as_bytes()[0] % 8)
 }
 
-/// What is done to the group in ann's name.
+/// A change of the group on Ann's behalf.
 fn change(verb: GroupVerb, members: &[&str], at_ms: u64) -> MovedChange {
     let order = GroupOrder {
         group: Some(to(GROUP)),
@@ -64,14 +64,14 @@ fn told(answer: ChatAnswer) -> Result<bool, ChatFault> {
     }
 }
 
-/// Ann's group of ten days ago, with bob.
+/// Ann's group, created ten days ago, with Bob.
 fn made(house: &mut House) {
     let at_ms = house.now.wall_ms - 10 * DAY_MS;
     assert_eq!(changes(house, change(GroupVerb::Create, &[], at_ms)), Ok(false));
     assert_eq!(changes(house, change(GroupVerb::Add, &["bob"], 0)), Ok(false));
 }
 
-/// What a member reads there: who said what, how many days ago.
+/// The group as a member reads it: senders, texts, and ages in days.
 fn reads(house: &mut House, by: &str) -> Result<Vec<(AccountAddress, String, u64)>, ChatFault> {
     let range = HistoryRange { with: to(GROUP), from: 0, backwards: false, count: 50 };
     let page = match house.errand(by, false, ErrandWhat::History(Box::new(range))) {
@@ -89,7 +89,7 @@ fn texts(house: &mut House, by: &str) -> Vec<String> {
     reads(house, by).expect("a member").into_iter().map(|(_, text, _)| text).collect()
 }
 
-/// How many entries an inbox has, and how many count as unread.
+/// Number of entries in an inbox, and of unread messages.
 fn inbox(house: &mut House, by: &str) -> (Seq, u64) {
     let head = match house.command(ChatCommand::Account(person(by))) {
         ChatAnswer::Account(Some(status)) => status.head,
@@ -119,7 +119,8 @@ fn a_room_moves_in_with_its_people_and_what_they_said_at_its_times() {
         made(&mut house);
         let heads = ["ann", "bob"].map(|name| inbox(&mut house, name).0);
         devices.iter().for_each(|device| drop(house.texts(*device)));
-        // Carol is no member any more; gone has no account any more, dave never had one here.
+        // Carol is not a member any more; `gone` has no account any more, and Dave never had one
+        // here.
         let all = [
             ("ann", 9, "hello"),
             ("carol", 8, "hello yourself"),
@@ -178,7 +179,7 @@ fn once_more_is_not_twice_and_what_was_said_between_two_imports_comes() {
             }
             house.restart();
         }
-        // The other server went on meanwhile: somebody is a member more, and says something.
+        // The other server went on meanwhile: it has another member and another message.
         house.login("dave");
         assert_eq!(changes(&mut house, change(GroupVerb::Add, &["dave"], 0)), Ok(false));
         let moved = said(&house, 3, 7, "3");
@@ -200,7 +201,7 @@ fn a_room_that_was_dissolved_here_is_not_brought_back_by_another_import() {
             assert_eq!(again, Err(ChatFault::Conflict));
             house.restart();
         }
-        // Somebody makes another one, which takes nothing in that is older.
+        // Carol creates another group of the name, which accepts no older messages.
         let (verb, members) = (GroupVerb::Create, vec![to("carol")]);
         let (client_id, title) = (ClientMessageId([9; 16]), "Tea".into());
         let order = GroupOrder { group: Some(to(GROUP)), client_id, verb, title, members };
@@ -220,7 +221,7 @@ fn where_people_talk_already_nothing_older_comes_in_and_nothing_overtakes() {
         let first = said(&house, 1, 9, "of then");
         assert_eq!(comes(&mut house, "carol", first), Ok(false));
         house.texts(bob);
-        // While one that moves in is on its way, somebody says something.
+        // While a message is being imported, a member sends one.
         let late = said(&house, 2, 8, "of then, too");
         house.begins(ChatCommand::MoveIn(person("carol"), Box::new(late)));
         house.says(ann, 1, message(GROUP, 9, "now"));
@@ -233,7 +234,7 @@ fn where_people_talk_already_nothing_older_comes_in_and_nothing_overtakes() {
         assert_eq!(house.texts(bob), ["now"], "it alone is new");
         let later = said(&house, 3, 7, "too late");
         assert_eq!(comes(&mut house, "bob", later), Ok(true), "newer was said here");
-        // What is done to it still comes, behind that.
+        // Changes of the group are still imported, behind that message.
         assert_eq!(changes(&mut house, change(GroupVerb::Add, &["carol"], 0)), Ok(false));
         house.says(ann, 2, message(GROUP, 10, "and now"));
         house.rest();

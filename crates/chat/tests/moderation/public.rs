@@ -1,4 +1,4 @@
-//! Groups that whoever looks for groups of a domain finds.
+//! Public groups, which any account finds in the list of a domain.
 
 use crate::errands::fault;
 use crate::house::{Device, House};
@@ -19,7 +19,7 @@ fn order(verb: GroupVerb, group: &str, id: u8, title: &str) -> Box<GroupOrder> {
     Box::new(GroupOrder { group, client_id, verb, title, members: vec![] })
 }
 
-/// What of a group is changed, each time by another id.
+/// Changes a group, each time with another id.
 fn changes(
     house: &mut House,
     by: &str,
@@ -53,7 +53,7 @@ fn names(house: &mut House, domain: &str) -> String {
     all.into_iter().map(|(name, _)| name).collect()
 }
 
-/// What somebody is told of a group.
+/// The description of a group that an account gets.
 fn look(house: &mut House, by: &str, group: &str) -> Result<Box<MembersPage>, ChatFault> {
     let (version, from, count, banned) = (0, 0, 9, false);
     let range = MembersRange { group: to(group), version, from, count, banned };
@@ -63,7 +63,7 @@ fn look(house: &mut House, by: &str, group: &str) -> Result<Box<MembersPage>, Ch
     }
 }
 
-/// Ann has made groups of these names, and eve one of another domain.
+/// Groups of Ann with these names, and one of another domain's Eve.
 fn groups(mut house: House, all: &[&str]) -> (House, Device) {
     let ann = house.login("ann");
     for name in ["bob", "carol", "eve@b.example"] {
@@ -131,7 +131,8 @@ fn a_public_group_is_in_the_list_of_its_domain_until_it_is_hidden_or_dissolved()
             assert_eq!(listed(&mut house, part(Some("b"), false)), two(("c", "C"), ("e", "E")));
             assert_eq!(listed(&mut house, part(None, true)), two(("c", "C"), ("e", "E")));
             assert_eq!(listed(&mut house, part(Some("c"), true)), begin);
-            // What it is hears whoever asks, and not who is in it; it is locked all the same.
+            // Any account gets the description, but not the members; the group is locked all the
+            // same.
             let page = look(&mut house, "carol", &b).expect("it is public");
             assert_eq!((page.public, page.unlocked, page.members.len()), (true, false, 0));
             assert_eq!((&*page.title, page.total), ("Yard", 1));

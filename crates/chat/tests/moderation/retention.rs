@@ -1,5 +1,5 @@
-//! What people see of a conversation that has lost its oldest messages, and when an inbox may lose
-//! its entries.
+//! Conversations that have lost their oldest messages to retention, and the time at which an inbox
+//! may lose entries.
 
 use crate::house::{Device, House, message, person};
 use model::account::AccountId;
@@ -29,7 +29,7 @@ fn conversation(house: &House, one: TimelineId, other: TimelineId) -> TimelineId
     TimelineId::of(Space::Conversation, house.home(), &[&first, &second])
 }
 
-/// As the store does it: messages go, and its reader's cursor says up to where.
+/// Removes messages as the store does, and moves the cursor of retention up to the last one.
 fn drops(house: &mut House, timeline: TimelineId, seqs: &[Seq]) {
     let seqs = seqs.to_vec();
     let upto = seqs.last().copied().expect("some go");
@@ -121,7 +121,7 @@ fn an_inbox_is_added_up_though_nobody_asks_so_that_it_may_lose_what_is_old() {
         house.told.clear();
     }
     assert_eq!(summed(&mut house), (1_024, 1_100));
-    // What it knows is the same when what was added up is gone.
+    // The account's knowledge is the same when the entries that it sums up are gone.
     let seqs = (1..=1_024).collect::<Vec<_>>();
     drops(&mut house, of_ann, &seqs);
     house.restart();

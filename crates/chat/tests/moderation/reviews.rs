@@ -1,4 +1,4 @@
-//! The hook before sending: what it says, when it says nothing, and who waits for whom.
+//! The before-send hook: verdicts, timeouts, and the order of waiting messages.
 
 use crate::house::{Device, House, message, person};
 use chat::ReviewSettings;
@@ -22,7 +22,7 @@ fn all(shards: u16) -> (House, [Device; 3]) {
     house(shards, &[Reviewed::Single, Reviewed::Group], Unreviewed::Allow)
 }
 
-/// The first message that the hook was asked about and that nobody has taken yet.
+/// The first message at the hook that has no verdict yet.
 fn next(house: &mut House) -> (u16, u64) {
     let (shard, number, _) = house.asked.remove(0);
     (shard, number)

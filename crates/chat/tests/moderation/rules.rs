@@ -1,4 +1,4 @@
-//! Mutes, rates and words: what an account's devices are told, over restarts too.
+//! Mutes, rates and word lists, as devices experience them, over restarts too.
 
 use crate::house::{Device, House, message, person};
 use chat::words::WordList;
@@ -78,13 +78,13 @@ fn who_is_muted_again_stays_so_whatever_becomes_of_the_row_of_before() {
         let until_s = house.now.unix_s() + 60;
         let again = || ChatCommand::Mute(person("ann"), until_s);
         if is_refused {
-            // Rows of before stay for now, and are not taken for those that come behind them.
+            // Earlier rows stay for now, and are not taken for later ones.
             house.refuses = Some(Table::ChatMutes);
             assert_eq!(mute(&mut house, "carol", 60), until_s);
             house.refuses = None;
             house.command(again());
         } else {
-            // Both are with the log at once.
+            // Both changes are at the log at once.
             house.begins(again());
             assert_eq!(mute(&mut house, "carol", 60), until_s);
         }
@@ -298,7 +298,7 @@ fn cursors_that_wait_are_so_many_of_all_conversations_together() {
     };
     reads("carol", 1, 1);
     (1..=5).for_each(|upto| reads("bob", 10 + upto as u32, upto));
-    // Two conversations were told of, and three wishes wait.
+    // The cursors of two conversations were sent on, and three wait.
     assert_eq!(house.answered(ann), [(15, Some(ChatFault::Busy))]);
     house.pass_ms(1_000);
     let upto = |(_, told): &(_, ChatDelivery)| match told {

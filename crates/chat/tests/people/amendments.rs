@@ -1,4 +1,4 @@
-//! Messages that are edited and reacted to, step by step.
+//! Edits of messages and reactions to them, step by step.
 
 use crate::world::{World, person};
 use model::chat::{ChatFault, ChatMessage, Content, GroupVerb};
@@ -17,14 +17,14 @@ fn world(shards: u16) -> World {
     world
 }
 
-/// Ann has said this to Bob.
+/// Ann has sent this message to Bob.
 fn said(world: &mut World, text: &str) -> Arc<ChatMessage> {
     world.says(ANN, 1, text).expect("sent");
     world.texts(BOB);
     world.has(BOB).into_iter().find(|it| *it.content.text == *text).expect("he has it")
 }
 
-/// What somebody reads of a conversation: kinds and texts.
+/// Kinds and texts of a conversation, as a device reads it.
 fn reads(world: &mut World, at: usize, with: u32) -> Vec<(u16, String)> {
     let read = world.history(at, &person(with), false);
     read.iter().map(|it| (it.content.kind, it.content.text.to_string())).collect()
@@ -155,7 +155,7 @@ fn members_react_to_what_they_may_read_and_those_who_may_not_speak_do_not() {
     }
 }
 
-/// An amendment that is under way.
+/// Begins an amendment, without waiting for the answer.
 type Begins = fn(&mut World, &ChatMessage);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Groups that are dissolved, and others that are made under their names.
+//! Groups that are dissolved, and later groups of the same names.
 
 use crate::world::{World, person};
 use model::account::AccountAddress;
@@ -29,14 +29,15 @@ fn heard(world: &mut World, at: usize, text: &str) -> bool {
     world.texts(at).iter().any(|it| it == text)
 }
 
-/// What somebody reads there, but what tells of the group.
+/// Texts of a group as a device reads them, without notices of changes.
 fn reads(world: &mut World, at: usize, group: &AccountAddress) -> Vec<String> {
     let mut all = world.history(at, group, true);
     all.retain(|it| !it.content.is_reserved());
     all.iter().rev().map(|it| it.content.text.to_string()).collect()
 }
 
-/// Ann's group with Bob, in which much was done; it is dissolved, and Dave makes his with Carol.
+/// Ann's group with Bob, with many messages and changes, is dissolved, and Dave creates one with
+/// Carol under its name.
 fn made_anew(shards: u16, border: u32) -> (World, AccountAddress) {
     let (mut world, lunch) = (World::with_border(7, shards, border), lunch());
     everybody_comes(&mut world);
@@ -93,7 +94,8 @@ fn nothing_is_left_of_a_group_whose_name_another_one_has() {
         for at in [CAROL, DAVE] {
             assert_eq!(reads(&mut world, at, &lunch), ["now 0", "now 1"]);
         }
-        // Who was in both has in its inbox what was said in both, and reads there what is new.
+        // A member of both groups has the messages of both in its inbox, and reads the new group's
+        // history.
         world.orders(DAVE, GroupVerb::Add, group, &[1]).expect("an owner may");
         world.says_to(DAVE, &lunch, "welcome").expect("an owner");
         assert!(heard(&mut world, BOB, "welcome") && !heard(&mut world, BOB, "now 0"));
@@ -127,7 +129,7 @@ fn an_order_that_is_given_again_late_brings_nothing_back() {
         world.orders(ANN, GroupVerb::Dissolve, Some(&group), &[]).expect("an owner may");
         assert_eq!(world.makes_again(ANN), Ok(()), "the answer of then");
         assert_eq!(world.says_to(ANN, &group, "anybody?"), Err(ChatFault::NotMember));
-        // Of a name that was chosen the log knows the order.
+        // The log knows the order by which a group with a chosen name was created.
         let lunch = lunch();
         world.orders(ANN, GroupVerb::Create, Some(&lunch), &[1]).expect("made");
         world.orders(ANN, GroupVerb::Dissolve, Some(&lunch), &[]).expect("an owner may");

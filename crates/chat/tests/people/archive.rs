@@ -1,4 +1,4 @@
-//! Archives, step by step: one id in both orders, bounds, what was called back, what is not there.
+//! Archives, step by step: the same ids in both orders, bounds, recalled messages, unknown ids.
 
 use crate::world::{World, person};
 use model::account::AccountAddress;
@@ -10,7 +10,7 @@ const ANN: usize = 0;
 const BOB: usize = 2;
 const CAROL: usize = 4;
 
-/// Ann has talked with Bob and with Carol in turn, ten messages each, a second each.
+/// Ann has exchanged messages with Bob and with Carol in turn, ten each, one per second.
 fn world(shards: u16) -> World {
     let mut world = World::new(3, shards);
     for at in [ANN, BOB, CAROL] {
@@ -130,7 +130,7 @@ fn what_is_not_there_is_unknown_and_with_nobody_there_is_nothing() {
     for (with, id) in [
         (None, wrong),
         (Some(person(2)), wrong),
-        (Some(person(1)), of_carol), // it is of another conversation
+        (Some(person(1)), of_carol), // the id is of another conversation
         (Some(nobody.clone()), of_carol),
     ] {
         for range in [

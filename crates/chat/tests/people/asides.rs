@@ -1,4 +1,4 @@
-//! What groups tell some of their members alone: who declined, and who asks for voice.
+//! Notices of groups to some members only: declined invitations, and requests for voice.
 
 use crate::world::{World, person};
 use model::account::AccountAddress;
@@ -12,7 +12,7 @@ const BOBS_OTHER: usize = 3;
 const CAROL: usize = 4;
 const DAVE: usize = 6;
 
-/// Ann has a group with Bob and Carol; all are here by devices of XMPP, and Ann by one of IM.
+/// Ann has a group with Bob and Carol; all are connected by XMPP, and Ann by IM, too.
 fn world(shards: u16) -> (World, AccountAddress) {
     let mut world = World::new(5, shards);
     for at in [ANN, BOB, BOBS_OTHER, CAROL, DAVE] {
@@ -25,7 +25,7 @@ fn world(shards: u16) -> (World, AccountAddress) {
     (world, group)
 }
 
-/// The words that are told to this device, with the reason that the order had.
+/// Whether only this device got the notice that this person declined, with the order's reason.
 fn declined(told: &[(usize, String)], at: usize, who: u32) -> bool {
     let begin = format!("{} declined: title ", person(who));
     !told.is_empty() && told.iter().all(|(to, it)| *to == at && it.starts_with(&begin))

@@ -1,5 +1,4 @@
-//! Who may be in a group, and what those do who have it: bans, groups that are unlocked, messages
-//! of others that are called back; and the archive of a group.
+//! Rights in groups: bans, open groups, recalls of others' messages; and the archive of a group.
 
 use crate::world::{World, person};
 use model::account::AccountAddress;
@@ -15,7 +14,7 @@ const BOB: usize = 2;
 const CAROL: usize = 4;
 const DAVE: usize = 6;
 
-/// Ann has made a group with Bob.
+/// Ann has created a group with Bob.
 fn group(shards: u16) -> (World, AccountAddress) {
     let mut world = World::new(47, shards);
     for at in [ANN, BOB, CAROL, DAVE] {
@@ -52,11 +51,11 @@ fn who_is_banned_is_out_and_stays_out_until_that_is_undone() {
         assert_eq!(world.says_to(BOB, &group, "am I?"), Err(ChatFault::NotMember));
         assert_eq!(world.orders(ANN, GroupVerb::Add, all, &[1]), Err(ChatFault::GroupBanned));
         assert_eq!(world.orders(ANN, GroupVerb::Ban, all, &[1]), Err(ChatFault::Unchanged));
-        // Somebody who never was there can be, too; and who does not is not found.
+        // An account that was never a member can be banned, too; an unknown account cannot.
         world.orders(ANN, GroupVerb::Ban, all, &[3]).expect("before she comes");
         let both = [person(1).to_string(), person(3).to_string()];
         assert_eq!(banned(&mut world, ANN, &group), Ok(both.to_vec()));
-        // What is so is so after a start, too.
+        // Bans survive a restart.
         world.dies();
         world.heal();
         for at in [ANN, BOB, CAROL, DAVE] {
@@ -65,7 +64,7 @@ fn who_is_banned_is_out_and_stays_out_until_that_is_undone() {
         }
         assert_eq!(world.orders(ANN, GroupVerb::Add, all, &[3]), Err(ChatFault::GroupBanned));
         let page = bans(&mut world, ANN, &group).expect("an owner may");
-        // Whoever orders says something with it, which is why.
+        // The text of the order is the reason.
         let why = page.members.iter().map(|it| it.reason.as_deref().unwrap_or_default());
         assert!(why.into_iter().all(|why| why.starts_with("title ")), "{page:?}");
         world.orders(ANN, GroupVerb::Unban, all, &[1]).expect("an owner may");
@@ -104,7 +103,7 @@ fn whoever_wants_comes_into_a_group_that_is_unlocked_and_reads_what_was_said_sin
         world.orders(ANN, GroupVerb::Unlock, all, &[]).expect("an owner may");
         assert_eq!(world.orders(ANN, GroupVerb::Unlock, all, &[]), Err(ChatFault::Unchanged));
         world.says_to(BOB, &group, "for everybody").expect("a member");
-        // What it is hears whoever asks, and not who is in it.
+        // Any account gets the description of an open group, but not its members.
         let page = world.lists(CAROL, &group, (0, 0, 9)).expect("it is unlocked");
         assert_eq!((page.unlocked, page.total, page.members.len()), (true, 2, 0));
         world.orders(CAROL, GroupVerb::Join, all, &[]).expect("it is unlocked");
@@ -145,14 +144,14 @@ fn owner_and_admins_call_back_what_those_below_them_have_said() {
         assert_eq!(first.len(), 2, "what is left, and what tells of it");
         assert!(first[0] == first[1] && first[0].by == person(2), "{first:?}");
         assert!(first[0].reason.starts_with("reason "), "{first:?}");
-        // Whoever does it again, it is told once, by whom it was.
+        // A repeated recall is delivered once, with the name of the account that made it.
         world.says_to(BOB, &group, "more").expect("a member");
         let seq = all(&mut world).last().expect("said").seq;
         world.recalls(CAROL, &group, seq).expect("an admin may");
         world.recalls(ANN, &group, seq).expect("it is so already");
         let both = by(&mut world);
         assert!(both.len() == 4 && both.iter().all(|it| it.by == person(2)), "{both:?}");
-        // Whoever said it calls it back without.
+        // The sender recalls its message without a reason.
         world.says_to(BOB, &group, "oh").expect("a member");
         let seq = all(&mut world).last().expect("said").seq;
         world.recalls(BOB, &group, seq).expect("his own");
@@ -175,7 +174,7 @@ fn a_group_is_described_and_members_read_how() {
     world.check();
 }
 
-/// What the archive of a group has in a range, page by page.
+/// The messages of a group's archive in a range, page by page.
 fn archive(
     world: &mut World,
     at: usize,
@@ -197,7 +196,7 @@ fn archive(
     }
 }
 
-/// What was said of these, without what happened to the group.
+/// Texts of these messages, without notices of changes of the group.
 fn texts(messages: &[Arc<ChatMessage>]) -> Vec<&str> {
     let said = messages.iter().filter(|it| !it.content.is_reserved());
     said.map(|it| &*it.content.text).collect()
@@ -222,7 +221,7 @@ fn the_archive_of_a_group_is_its_conversation_for_members_from_when_they_came() 
         let with = Some(group.clone().into());
         let last = world.archive(ANN, ArchiveRange { with, ..ArchiveRange::whole(true, 3) });
         assert_eq!(texts(&last.expect("read").messages), ["late 3", "late 4", "late 5"]);
-        // Who came later reads nothing of before, however it asks.
+        // A later member reads no earlier messages, whatever its request.
         let own = archive(&mut world, CAROL, &group, ArchiveRange::whole(false, 50));
         assert_eq!(texts(&own), ["late 0", "late 1", "late 2", "late 3", "late 4", "late 5"]);
         let own = archive(&mut world, CAROL, &group, ArchiveRange::whole(true, 50));

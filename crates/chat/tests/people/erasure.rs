@@ -1,5 +1,5 @@
-//! Erasure: what an account said says nothing any more, and it is nowhere any more, whenever the
-//! process dies meanwhile.
+//! Erasure: an account's messages have no contents any more, and the account is nowhere, whenever
+//! the process crashes meanwhile.
 
 use crate::world::{World, person};
 use model::account::AccountAddress;
@@ -10,7 +10,7 @@ const ANN: usize = 0;
 const BOB: usize = 2;
 const CAROL: usize = 4;
 
-/// Ann has talked with Bob and in two groups, of one of which she is alone.
+/// Ann has exchanged messages with Bob and in two groups, of one of which she is the only member.
 fn world(seed: u64, shards: u16) -> World {
     let mut world = World::new(seed, shards);
     for at in [ANN, BOB, CAROL] {
@@ -29,7 +29,8 @@ fn world(seed: u64, shards: u16) -> World {
     world
 }
 
-/// Bob has nothing of what Ann said; she is in no group, and comes anew as somebody else.
+/// Checks that Bob has no contents of Ann's messages, that she is in no group, and that her next
+/// login makes a new account.
 fn is_gone(world: &mut World) {
     for at in [BOB, CAROL] {
         if !world.is_here(at) {

@@ -1,17 +1,17 @@
-//! Groups, step by step: who may do what, and who hears of it.
+//! Groups, step by step: rights of members, and the receivers of changes.
 
 use crate::world::{World, person};
 use model::account::AccountAddress;
 use model::chat::{ChatFault, GroupRole, GroupVerb, MEMBERS_PAGE_MAX};
 use std::collections::BTreeMap;
 
-/// The first devices of three people, who are in a group of at most three, and of one who is not.
+/// The first devices of three people in a group of at most three, and of one outside.
 const ANN: usize = 0;
 const BOB: usize = 2;
 const CAROL: usize = 4;
 const DAVE: usize = 6;
 
-/// Ann has made a group with Bob and Carol.
+/// Ann has created a group with Bob and Carol.
 fn group(shards: u16) -> (World, AccountAddress) {
     let mut world = World::new(7, shards);
     for at in [ANN, BOB, CAROL, DAVE] {
@@ -210,7 +210,7 @@ fn a_channel_is_published_in_by_few_and_subscribed_to_by_whoever_wants() {
     assert_eq!(world.says_to(BOB, &channel, "hello?"), Err(ChatFault::Muted));
     assert_eq!(world.says_to(ANN, &channel, "second"), Ok(()));
     assert!(heard(&mut world, BOB, "second") && !heard(&mut world, BOB, "first"));
-    // What was published before is in the history; who subscribed is nowhere.
+    // Earlier messages are in the history; subscribers are listed nowhere.
     let said =
         world.history(BOB, &channel, false).into_iter().map(|it| it.content.text.to_string());
     let said: Vec<String> = said.skip(1).collect();
@@ -224,7 +224,7 @@ fn a_channel_is_published_in_by_few_and_subscribed_to_by_whoever_wants() {
     assert_eq!(world.orders(BOB, GroupVerb::Leave, named, &[]), Ok(()));
     assert_eq!(world.says_to(ANN, &channel, "fourth"), Ok(()));
     assert!(!heard(&mut world, BOB, "fourth"));
-    // Of a group nobody becomes a member by itself.
+    // No account can join a group by itself.
     assert_eq!(world.orders(ANN, GroupVerb::Create, None, &[1]), Ok(()));
     let group = world.groups().into_iter().find(|it| !it.is_channel()).expect("it was made");
     assert_eq!(world.orders(CAROL, GroupVerb::Join, Some(&group), &[]), Err(ChatFault::NotMember));

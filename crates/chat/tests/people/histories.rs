@@ -1,12 +1,13 @@
-//! Random histories of people who talk, with kills: what was answered is there, once, in order.
+//! Random histories of people who communicate, with crashes: answered messages exist once, in
+//! order.
 
 use crate::world::World;
 
-/// People who talk while shards lag, messages between them are lost, logs refuse and the process
-/// dies: afterwards everybody has everything, once, in order.
-/// Returns how many pages of members of groups were told, some of lists that had changed, and how
-/// often somebody heard something that is kept nowhere, and read something that was amended, how
-/// often groups turned, how many are public, and how many were made anew.
+/// People communicate while shards lag, messages between them are lost, logs refuse and the process
+/// crashes: afterwards everyone has all messages, once, in order. Returns the number of pages of
+/// members that were sent, and of those whose list had changed; of transients received; of amended
+/// messages read; of turns of groups; of public groups; and of groups created under an earlier
+/// group's name.
 fn history(seed: u64, (shards, border): (u16, u32), steps: u32) -> [usize; 7] {
     println!("seed {seed}, {shards} shards, groups beyond {border} are read");
     let mut world = World::with_border(seed, shards, border);
@@ -32,8 +33,8 @@ fn whatever_happens_everybody_has_everything_once_and_in_order() {
     }
     assert!(heard > 300, "{heard} heard something that is kept nowhere");
     assert!(amended > 200, "{amended} read something that was amended");
-    // How much of what is rare happens varies with the order of the same calls: of seven times 120
-    // histories 2 to 9, 7 to 17 and 2 to 14.
+    // The number of rare events varies with the order of the same calls: in seven runs of 120
+    // histories they were 2 to 9, 7 to 17 and 2 to 14.
     assert!(public > 1, "{public} public groups");
     assert!(made > 4, "{made} groups under names of others before them");
     assert!(pages > 200 && anew > 1, "{pages} pages of members, {anew} of another version");
@@ -47,12 +48,12 @@ fn whatever_happens_members_of_groups_that_are_read_have_everything_once_and_in_
         let seen = history(seed, (shards, 1 + seed as u32 / 3 % 2), 1_500);
         (turns, made) = (turns + seen[4], made + seen[6]);
     }
-    // Whoever left by itself is not added again, so fewer groups grow.
+    // Members who left by themselves are not added again, so fewer groups grow.
     assert!(turns > 60, "{turns} turns");
     assert!(made > 4, "{made} groups under names of others before them");
 }
 
-/// The same where some of them are of other servers, whose domains are not reached for a while.
+/// The same with people of other servers, whose domains are unreachable for a while.
 fn history_with_abroad(seed: u64, shards: u16, border: u32) -> [usize; 5] {
     println!("seed {seed}, {shards} shards, groups beyond {border} are read, people elsewhere");
     let mut world = World::with_abroad(seed, shards, border);
@@ -75,7 +76,7 @@ fn whatever_happens_what_is_said_to_people_elsewhere_is_there_once_in_order_or_r
     let [there, refused, from_there, rooms, guests] = all;
     assert!(there > 1_000 && refused > 60, "{there} are there, {refused} were refused");
     assert!(from_there > 1_000, "{from_there} came from there");
-    // Whoever left by itself is not added again, so fewer are in a group at the end.
+    // Members who left by themselves are not added again, so fewer are in a group at the end.
     assert!(rooms > 3 && guests > 5, "{rooms} in groups with them, {guests} with guests");
 }
 

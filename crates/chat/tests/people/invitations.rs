@@ -1,5 +1,5 @@
-//! Who is added to groups, and who is invited: blocks, the account's own setting, those who left,
-//! and how many groups one makes.
+//! Additions and invitations to groups: blocks, the account's own setting, former members, and the
+//! limit of groups that an account creates.
 
 use crate::world::{World, person};
 use model::account::AccountAddress;
@@ -25,7 +25,7 @@ fn adds(world: &mut World, at: usize, adding: Adding) {
     assert_eq!(world.wants_privacy(at, wish).adding, adding);
 }
 
-/// What somebody has heard of changes of a group: verbs, and whether it is named.
+/// Changes of a group that a device got: verbs, and whether this person is named.
 fn told(world: &mut World, at: usize, who: u32) -> Vec<(GroupVerb, bool)> {
     world.texts(at);
     let all = world.has(at).into_iter().filter_map(|it| GroupChange::of(&it.content));
@@ -51,7 +51,7 @@ fn nobody_is_added_or_invited_by_whom_it_blocks() {
             assert_eq!(order, Err(ChatFault::UnknownAccount), "{verb:?}");
         }
         assert_eq!(told(&mut world, BOB, 1), []);
-        // By somebody else he is.
+        // Another member can add him.
         world.orders(ANN, GroupVerb::Promote, Some(&group), &[2]).expect("an owner may");
         world.orders(CAROL, GroupVerb::Add, Some(&group), &[1]).expect("an admin may");
         assert_eq!(told(&mut world, BOB, 1), [(GroupVerb::Add, true)]);
@@ -69,17 +69,17 @@ fn who_wants_to_be_asked_is_invited_and_accepts_or_declines() {
         assert_eq!(told(&mut world, BOB, 1), [(GroupVerb::Invite, true)]);
         let carols = [(GroupVerb::Create, false), (GroupVerb::Invite, true)];
         assert_eq!(told(&mut world, CAROL, 1), carols);
-        // He is told what the group is, and not who is in it, and is no member.
+        // He gets the description of the group, but not its members, and is not a member.
         let page = world.lists(BOB, &group, (0, 0, 9)).expect("he is invited");
         assert_eq!((page.total, page.members.len()), (2, 0));
         assert_eq!(world.says_to(BOB, &group, "hello"), Err(ChatFault::NotMember));
         world.says_to(ANN, &group, "before").expect("an owner");
         assert!(!world.texts(BOB).contains(&"before".to_owned()));
         assert_eq!(world.list_groups(BOB), []);
-        // Nobody else comes by that.
+        // The invitation is for him alone.
         assert_eq!(world.orders(DAVE, GroupVerb::Join, all, &[]), Err(ChatFault::NotMember));
         assert_eq!(world.orders(ANN, GroupVerb::Invite, all, &[1]), Err(ChatFault::Unchanged));
-        // It holds over a start.
+        // The invitation survives a restart.
         world.dies();
         world.pass_ms(1_000);
         for at in [ANN, BOB, CAROL, DAVE] {
@@ -92,7 +92,7 @@ fn who_wants_to_be_asked_is_invited_and_accepts_or_declines() {
         assert_eq!(world.list_groups(BOB), std::slice::from_ref(&group));
         let read = world.history(BOB, &group, false);
         assert!(!read.iter().any(|it| *it.content.text == *"before"), "as one who is added");
-        // Whoever has left is not added again, but invited; and may decline.
+        // A member who has left is not added again, but invited; and may decline.
         world.orders(BOB, GroupVerb::Leave, all, &[]).expect("a member may");
         adds(&mut world, BOB, Adding::Everybody);
         world.orders(ANN, GroupVerb::Add, all, &[1]).expect("he is invited");
@@ -103,12 +103,12 @@ fn who_wants_to_be_asked_is_invited_and_accepts_or_declines() {
         assert_eq!(told(&mut world, ANN, 1).last(), Some(&(GroupVerb::Leave, true)));
         assert_eq!(told(&mut world, BOB, 1).last(), Some(&(GroupVerb::Leave, true)));
         assert_eq!(world.orders(BOB, GroupVerb::Join, all, &[]), Err(ChatFault::NotMember));
-        // An invitation is taken back.
+        // An invitation is withdrawn.
         world.orders(ANN, GroupVerb::Invite, all, &[1]).expect("an owner may");
         world.orders(ANN, GroupVerb::Remove, all, &[1]).expect("an owner may");
         assert_eq!(told(&mut world, BOB, 1).last(), Some(&(GroupVerb::Remove, true)));
         assert_eq!(world.orders(BOB, GroupVerb::Join, all, &[]), Err(ChatFault::NotMember));
-        // Who was removed is added again.
+        // A removed member can be added again.
         world.orders(ANN, GroupVerb::Remove, all, &[2]).expect("an owner may");
         world.orders(ANN, GroupVerb::Add, all, &[2]).expect("an owner may");
         assert_eq!(told(&mut world, CAROL, 2).last(), Some(&(GroupVerb::Add, true)));
@@ -127,7 +127,7 @@ fn who_is_invited_is_told_that_the_group_is_dissolved() {
             if is_away {
                 world.leaves(BOB);
             }
-            // Where to go instead is another group, and not somebody of this one.
+            // A dissolution names another group to go to instead, and no member of this one.
             world.orders(ANN, GroupVerb::Dissolve, Some(&group), &[3]).expect("an owner may");
             if is_away {
                 world.dies();
@@ -168,7 +168,7 @@ fn typing_of_somebody_who_is_blocked_does_not_come_through_a_group() {
     assert_eq!(world.typing(ANN, &group), [BOB]);
     world.blocks(BOB, &person(0));
     assert_eq!(world.typing(ANN, &group), [0; 0]);
-    // So it is after a start, when nothing of what he has of others is in memory.
+    // Blocks hold after a restart, when none of his ties is in memory.
     world.dies();
     for at in [ANN, BOB] {
         world.connect(at);
@@ -184,7 +184,7 @@ fn nobody_is_mentioned_by_whom_it_blocks() {
         let mut world = world(shards, 0);
         world.orders(ANN, GroupVerb::Create, None, &[1, 2]).expect("made");
         let group = group(&world);
-        // What ends with a 4 mentions Bob.
+        // A text that ends with a 4 mentions Bob.
         let mentions = |world: &mut World| world.knows(BOB, &group).expect("his").mentions;
         world.says_to(ANN, &group, "text 4").expect("an owner");
         assert_eq!(mentions(&mut world), 1);

@@ -1,5 +1,5 @@
-//! What accounts know of their conversations, step by step: cursors, what is unread, lists,
-//! settings; and messages that are called back.
+//! Accounts' knowledge of their conversations, step by step: read positions, unread counts, lists,
+//! settings; and recalls.
 
 use crate::world::{World, person};
 use model::account::AccountAddress;
@@ -23,7 +23,7 @@ fn world(shards: u16) -> World {
     world
 }
 
-/// Ann has said so much to Bob.
+/// Ann has sent this many messages to Bob.
 fn said(world: &mut World, count: u32) {
     for n in 0..count {
         world.says(ANN, 1, &format!("text {n} of ann")).expect("sent");
@@ -107,7 +107,7 @@ fn a_cursor_right_behind_ones_own_message_waits_until_the_inbox_has_that() {
     for shards in 1..=4 {
         let (mut world, bob) = (world(shards), person(1));
         said(&mut world, 1);
-        // What ann knows is in memory, so her cursor is judged before her inbox has the message.
+        // Ann's knowledge is in memory, so her position is judged before her inbox has the message.
         assert_eq!(world.knows(ANN, &bob).expect("a conversation").last_seq, 1);
         assert_eq!(world.says_and_has_read(ANN, (&bob, 2)), Ok(2));
         assert_eq!(

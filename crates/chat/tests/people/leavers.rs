@@ -1,4 +1,4 @@
-//! Who has left a group, and who comes to one late: what they read of what was amended.
+//! Former and late members of a group: which states of amended messages they read.
 
 use crate::world::{World, person};
 use model::account::AccountAddress;
@@ -11,7 +11,7 @@ const ANN: usize = 0;
 const BOB: usize = 2;
 const CAROL: usize = 4;
 
-/// Ann has made a group with Bob; with a border of 1 it is read.
+/// Ann has created a group with Bob; with a border of 1 it is a read group.
 fn group(shards: u16, border: u32) -> (World, AccountAddress) {
     let mut world = World::with_border(23, shards, border);
     for at in [ANN, BOB, CAROL] {
@@ -23,14 +23,14 @@ fn group(shards: u16, border: u32) -> (World, AccountAddress) {
     (world, group)
 }
 
-/// The message with this text, as somebody has it after pulling everything anew.
+/// The message with this text, as a device has it after it has pulled its whole inbox again.
 fn pulled(world: &mut World, at: usize, text: &str) -> Option<Arc<ChatMessage>> {
     world.forgets(at);
     world.texts(at);
     world.has(at).into_iter().find(|it| *it.content.text == *text)
 }
 
-/// Who reacts to a message.
+/// The accounts that have reacted to a message.
 fn reactors(message: &ChatMessage) -> Vec<AccountAddress> {
     let reactions = message.amended.iter().flat_map(|it| &it.reactions);
     reactions.map(|it| it.by.clone()).collect()
@@ -73,7 +73,7 @@ fn who_has_left_reads_nothing_of_what_was_amended_afterwards() {
             assert_eq!(finds(&mut world, BOB, "plan"), ["the plan"]);
             let texts = world.texts(BOB);
             assert!(!texts.iter().any(|text| text.contains("secret")), "{texts:?}");
-            // Ann reads it as it is now, and so it is after a start.
+            // Ann reads the present state, also after a restart.
             let now = pulled(&mut world, ANN, "another secret").expect("edited");
             assert_eq!(reactors(&now), [person(1), person(0)]);
             world.dies();
@@ -82,12 +82,12 @@ fn who_has_left_reads_nothing_of_what_was_amended_afterwards() {
                 world.rest();
             }
         }
-        // What is called back is called back for everybody.
+        // A recall holds for everyone.
         world.recalls(ANN, &group, plan.seq).expect("her own");
         assert_eq!(pulled(&mut world, BOB, "the plan"), None);
         let kinds: Vec<u16> = world.has(BOB).iter().map(|it| it.content.kind).collect();
         assert!(kinds.contains(&Content::RECALLED));
-        // A member again, he reads what there is.
+        // When he is a member again, he reads the present state.
         world.orders(ANN, GroupVerb::Add, Some(&group), &[1]).expect("an owner may");
         assert!(pulled(&mut world, BOB, "another secret").is_some());
     }

@@ -1,4 +1,4 @@
-//! People who talk, over shards and logs in memory: what they may expect.
+//! People who communicate, over shards and logs in memory.
 
 mod amendments;
 mod anew;

@@ -1,10 +1,10 @@
-//! Names that are given to others: what was said under them stays with whom it was said to.
+//! Names that pass to other accounts: messages stay with the accounts that exchanged them.
 
 use crate::world::{Names, World};
 use model::chat::ChatFault;
 use model::ports::access::NameOwner;
 
-/// Two people, the second device of each counted behind the first.
+/// Two people, with two devices each.
 const ANN: usize = 0;
 const BOB: usize = 2;
 const BOBS_NAME: &str = "p1";
@@ -25,7 +25,7 @@ fn give(world: &mut World, owner: NameOwner) {
     world.rest();
 }
 
-/// Bob comes, as a device that has nothing.
+/// Bob logs in with a device that has nothing.
 fn comes_anew(world: &mut World) {
     world.forgets(BOB);
     world.connect(BOB);

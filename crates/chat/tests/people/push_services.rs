@@ -1,5 +1,5 @@
-//! Push services elsewhere: what they are told, how each fails by itself, and when one is
-//! forgotten.
+//! External push services: their notifications, independent failures, and the removal of one that
+//! fails.
 
 use crate::world::World;
 use model::chat::{Notification, NotifiedMessage, PushWish};
@@ -12,7 +12,7 @@ const ANN: usize = 0;
 const BOB: usize = 2;
 const CAROL: usize = 4;
 
-/// Ann and Carol are here; Bob has registered with two services, and is not.
+/// Ann and Carol are connected; Bob has registered with two services, and is offline.
 fn world(shards: u16) -> World {
     let mut world = World::new(5, shards);
     for at in [ANN, BOB, CAROL] {
@@ -27,7 +27,7 @@ fn world(shards: u16) -> World {
     world
 }
 
-/// Which services were told, and what, as time goes by.
+/// The services that were notified in this time, and the notifications.
 fn told(world: &mut World, ms: u64) -> Vec<(String, Notification)> {
     world.passes(ms);
     let of = |order: NotificationOrder| match (order.targets, order.what) {
@@ -42,7 +42,7 @@ fn told(world: &mut World, ms: u64) -> Vec<(String, Notification)> {
     all
 }
 
-/// The services among them, with the number of what is unread.
+/// The services among them, with the unread counts.
 fn numbers(all: &[(String, Notification)]) -> Vec<(&str, u32)> {
     all.iter().map(|(service, it)| (&**service, it.badge)).collect()
 }

@@ -1,4 +1,4 @@
-//! What devices that are away are told: step by step, and over random histories with kills.
+//! Push notifications for offline devices, step by step, and over random histories with crashes.
 
 use crate::world::pushes::{notified, summary};
 use crate::world::{World, person};
@@ -15,7 +15,7 @@ const BOB: usize = 2;
 const BOBS_OTHER: usize = 3;
 const CAROL: usize = 4;
 
-/// Ann and Carol are here; Bob has registered a device, and is not.
+/// Ann and Carol are connected; Bob has registered a device, and is offline.
 fn world(shards: u16) -> World {
     world_with(shards, 0)
 }
@@ -41,7 +41,7 @@ fn high(badge: u32, count: u32, text: &str) -> (Loudness, u32, u32, String) {
     (Loudness::High, badge, count, text.into())
 }
 
-/// Bob reads what these have said first on his other device, which goes again.
+/// Bob reads the first messages of these people on his other device, which then disconnects.
 fn reads_elsewhere(world: &mut World, with: &[u32]) {
     world.connect(BOBS_OTHER);
     world.rest();
@@ -170,7 +170,7 @@ fn a_mention_is_told_though_its_conversation_is_muted_and_nothing_else_of_it() {
         world.texts(BOB);
         world.leaves(BOB);
         assert_eq!(told(&mut world), [(Loudness::Badge, 0, 0, String::new())]);
-        // The last figure of a text says whom it mentions.
+        // The last figure of a text chooses the account that it mentions.
         for text in ["muted", "bob 1", "muted, too"] {
             world.says(ANN, 1, text).expect("sent");
         }
@@ -238,7 +238,7 @@ fn what_one_answer_of_two_says_is_shown_is_taken_back_when_it_is_read() {
         world.says(ANN, 1, "one").expect("sent");
         world.says(CAROL, 1, "two").expect("sent");
         assert_eq!(told(&mut world).len(), 2, "one of each conversation");
-        // The other one is to be told again, and is read before that.
+        // The other notification is to be repeated, and its message is read before that.
         world.carrier.unanswered[1].2 = Notified::Later { rest_ms: 1_000 };
         world.gateway_answers();
         reads_elsewhere(&mut world, &[0, 2]);
@@ -405,7 +405,7 @@ fn a_device_is_of_whoever_registered_it_last() {
             all.into_iter().map(|it| it.name.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(names(&mut world, BOB), ["d0", "push.example n"]);
-        // The phone is Carol's now, and its app registers it as it did.
+        // The phone is Carol's now, and its app registers it with the same token.
         world.registers(CAROL, "bobs token").expect("registered");
         assert_eq!(
             (names(&mut world, BOB), names(&mut world, CAROL)),
@@ -416,7 +416,7 @@ fn a_device_is_of_whoever_registered_it_last() {
         world.leaves(BOB);
         world.says(ANN, 1, "for bob").expect("sent");
         assert_eq!(told(&mut world), [], "the phone shows nothing of him");
-        // So it is after a start, and it goes back.
+        // The registration survives a restart, and the phone passes back to Bob.
         world.dies();
         world.rest();
         for at in [ANN, BOB, CAROL] {
@@ -425,12 +425,12 @@ fn a_device_is_of_whoever_registered_it_last() {
         }
         world.registers(BOB, "bobs token").expect("registered");
         assert_eq!(names(&mut world, CAROL), ["push.example n"]);
-        // Who wants it for both says so.
+        // A client that wants the device for both accounts says so.
         let route = PushRoute::gateway("app", "bobs token").expect("allowed");
         let shared = PushWish::Register { name: None, route, code: None, shared: true };
         world.wishes(CAROL, shared).expect("registered");
         assert_eq!((names(&mut world, BOB).len(), names(&mut world, CAROL).len()), (1, 2));
-        // One device is registered once, whatever an account calls it.
+        // A device is registered once, also under another name of the same account.
         let route = PushRoute::gateway("app", "bobs token").expect("allowed");
         let name = Some("another name".into());
         world
@@ -461,8 +461,8 @@ fn a_device_of_miop_is_bound_by_the_code_that_was_pushed_to_it() {
     assert_eq!(world.wishes(BOB, asks), Err(ChatFault::Busy), "not one after another");
 }
 
-/// People talk while shards lag, logs refuse, the process dies and the gateway fails; the first is
-/// rarely here. What counts and stays unread was told of.
+/// People communicate while shards lag, logs refuse, the process crashes and the gateway fails; the
+/// first person is rarely connected. Messages that count and stay unread must have been announced.
 fn history(seed: u64, (shards, border): (u16, u32), steps: u32) -> (usize, usize) {
     println!("seed {seed}, {shards} shards, groups beyond {border} are read");
     let mut world = World::with_border(seed, shards, border);
@@ -482,7 +482,7 @@ fn history(seed: u64, (shards, border): (u16, u32), steps: u32) -> (usize, usize
 #[test]
 fn whatever_happens_what_stays_unread_was_told_of() {
     let (mut looked, mut told) = (0, 0);
-    // Beyond the first, those in which somebody was not told until a device came.
+    // The further seeds once left an account without its notification until a device connected.
     for seed in (0..60).chain([118, 300]) {
         let seen = history(seed, (1 + (seed % 3) as u16, seed as u32 / 3 % 2), 1_500);
         (looked, told) = (looked + seen.0, told + seen.1);

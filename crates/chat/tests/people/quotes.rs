@@ -1,4 +1,4 @@
-//! Messages that quote others, and messages that mention accounts, step by step.
+//! Quotes and mentions, step by step.
 
 use crate::world::{World, person};
 use model::chat::{ChatFault, ChatMessage, Content, GroupVerb};
@@ -17,7 +17,7 @@ fn world(shards: u16) -> World {
     world
 }
 
-/// What somebody has whose text ends so.
+/// The message of a device with a text that ends so.
 fn with(world: &mut World, at: usize, end: &str) -> Arc<ChatMessage> {
     world.texts(at);
     world.has(at).into_iter().find(|it| it.content.text.ends_with(end)).expect("it has that")
@@ -112,7 +112,7 @@ fn whom_a_message_mentions_has_it_counted_apart_until_it_is_read() {
         let (mut world, bob) = (world(shards), person(1));
         world.orders(ANN, GroupVerb::Create, None, &[1, 2]).expect("made");
         let group = world.groups()[0].clone();
-        // The last figure of a text says whom it mentions.
+        // The last figure of a text chooses the account that it mentions.
         for text in ["nobody 0", "bob 1", "all 5", "bob 4"] {
             world.says_to(ANN, &group, text).expect("sent");
         }

@@ -1,4 +1,5 @@
-//! Groups that are read, step by step: who is away is written nothing, and draws it when it comes.
+//! Read groups, step by step: nothing is written for offline members, who draw the messages when
+//! they connect.
 
 use crate::world::World;
 use model::account::AccountAddress;
@@ -11,7 +12,7 @@ const BOB: usize = 2;
 const CAROL: usize = 4;
 const DAVE: usize = 6;
 
-/// Groups of more members than `border` are read; Ann has made one with Bob and Carol.
+/// Groups of more than `border` members are read; Ann has created one with Bob and Carol.
 fn group(shards: u16, border: u32) -> (World, AccountAddress) {
     let mut world = World::with_border(7, shards, border);
     for at in [ANN, BOB, CAROL, DAVE] {
@@ -23,14 +24,14 @@ fn group(shards: u16, border: u32) -> (World, AccountAddress) {
     (world, group)
 }
 
-/// What was said to somebody, without what tells of the group.
+/// Texts that a device got, without notices of changes of the group.
 fn said(world: &mut World, at: usize) -> Vec<String> {
     let mut texts = world.texts(at);
     texts.retain(|text| !text.is_empty() && !text.starts_with("title"));
     texts
 }
 
-/// Places that messages took in inboxes, and those that were drawn into them.
+/// Number of entries distributed to inboxes, and of those drawn into them.
 fn placed(world: &World) -> (u64, u64) {
     (world.counted(ChatCounter::Distributed), world.counted(ChatCounter::Drawn))
 }
@@ -53,7 +54,7 @@ fn nothing_is_written_for_who_is_away_until_it_comes() {
         let before = placed(&world);
         let all = ["one", "two", "three", "four"];
         says_all(&mut world, &group, &all);
-        // What tells of the turn, too.
+        // The notice of the turn is drawn, too.
         assert_eq!(placed(&world), (before.0, 2 * 5), "the conversation has the only copy");
         assert_eq!(said(&mut world, ANN), all);
         world.connect(CAROL);
@@ -120,7 +121,7 @@ fn a_loud_group_does_not_keep_a_quiet_one_from_being_listed() {
     let page = world.list(CAROL, u64::MAX, 5).expect("told");
     let found = page.conversations.iter().find(|it| it.with == quiet).expect("listed");
     assert_eq!(found.last.as_ref().map(|last| &*last.text), Some("quiet 1"));
-    // What is drawn for a list has an end, also when it is asked for again.
+    // The number of messages drawn for a list is limited, also when the list is requested again.
     world.list(CAROL, u64::MAX, 5).expect("told");
     let drawn = placed(&world).1 - before;
     assert!((100..=264).contains(&drawn), "{drawn}");
@@ -198,7 +199,7 @@ fn an_inbox_is_drawn_not_far_beyond_what_a_device_was_sent() {
     world.connect(CAROL);
     world.rest();
     let drawn = placed(&world).1 - before.1;
-    // Some at a time, of which the last may be beyond what may be ahead (6 of these tests).
+    // Some are drawn at a time, and the last of these may exceed the limit (6 in these tests).
     assert!((6..=70).contains(&drawn), "{drawn} of 90 for who has asked for none");
     assert_eq!(said(&mut world, CAROL), all);
 }
@@ -252,7 +253,7 @@ fn what_was_called_back_while_one_was_away_is_not_unread() {
         for message in &said[..60] {
             assert_eq!(world.recalls(BOB, &group, message.seq), Ok(()));
         }
-        // What tells of the recalls stands further behind than is drawn at first.
+        // The notices of the recalls are further behind than is drawn at first.
         world.connect(CAROL);
         world.rest();
         let left = said[60..].iter().filter(|it| it.content.counts).count() as u16;

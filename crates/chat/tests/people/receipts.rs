@@ -1,5 +1,5 @@
-//! Receipts, step by step: what is delivered and read, who is told, who has read what in a group,
-//! and accounts that keep it to themselves.
+//! Receipts, step by step: delivered and read messages, their notices, the readers in a group, and
+//! accounts that do not share read positions.
 
 use crate::world::{World, person};
 use model::account::AccountAddress;
@@ -20,7 +20,7 @@ fn world(shards: u16) -> World {
     world
 }
 
-/// Of two: how far the other is, delivered and read.
+/// The other party's positions in a conversation of two: delivered, and read.
 fn positions(page: &ReadersPage) -> (Seq, Seq) {
     let [reader] = &page.readers[..] else { panic!("{page:?}") };
     (reader.delivered, reader.read)

@@ -1,4 +1,4 @@
-//! Search, step by step: what is found, and where it goes on.
+//! Search, step by step: results, and where the next page continues.
 
 use crate::world::{World, person};
 use model::chat::{ChatFault, GroupVerb, SearchRange};
@@ -29,7 +29,7 @@ fn range(text: &str) -> SearchRange {
     }
 }
 
-/// The texts of all that is found, by pages.
+/// Texts of all results, page by page.
 fn all(world: &mut World, at: usize, range: &SearchRange) -> Vec<String> {
     let (mut range, mut found) = (range.clone(), Vec::new());
     for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! How members of groups say that they are there, step by step.
+//! Presence of members in groups, step by step.
 
 use crate::world::{World, person};
 use model::account::AccountAddress;
@@ -11,7 +11,7 @@ const BOB: usize = 2;
 const BOBS_PHONE: usize = 3;
 const CAROL: usize = 4;
 
-/// Ann and bob are in a group, by devices of XMPP, and bob by one of IM.
+/// Ann and Bob are in a group, by XMPP, and Bob by IM, too.
 fn world(shards: u16) -> (World, AccountAddress) {
     let mut world = World::new(5, shards);
     for at in [ANN, ANNS_OTHER, BOB, CAROL] {

@@ -1,4 +1,4 @@
-//! What is told and kept nowhere, step by step.
+//! Transients, step by step.
 
 use crate::world::{World, person};
 use model::chat::{ChatFault, GroupVerb};

@@ -1,12 +1,12 @@
-//! People of other servers: what is said to them leaves its queue, what they say comes in, and
-//! they are in groups, as guests too.
+//! People of other servers: messages to them leave the queue, messages from them come in, and they
+//! are in groups, also as guests.
 //!
 //! ```text
 //! queue ─► way of its domain, in order ─┬─► there      ─┬─► the queue hears that it has left
 //!                 ▲ a kill empties it   └─► refused, told ┘
 //! ```
-//! While a domain is not reached some of what is for it is refused, and the rest waits. Whoever
-//! says something from there says it again until that is answered.
+//! While a domain is unreachable some messages for it are refused, and the rest wait. A sender
+//! there repeats its message until it is answered.
 
 use super::device::content_of;
 use super::{PEOPLE, Said, World, person};
@@ -21,45 +21,45 @@ use model::timeline::{Seq, Space};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Accounts elsewhere.
+/// Accounts on other servers.
 const ABROAD: [&str; 3] = ["bob@b.example", "carol@b.example", "dan@c.example"];
 
-/// Numbers of what they ask are behind this.
+/// Numbers of their requests are above this one.
 const ASKS: u64 = 1 << 32;
 
-/// A message by who said it, to whom, and its place between these: numbers may be given again by a
-/// start that takes no time.
+/// A message, by its sender, its receiver, and its offset between these: a start that takes no time
+/// may use numbers again.
 type Out = (AccountAddress, AccountAddress, Seq);
 
 fn out_of(message: &ChatMessage) -> Out {
     (message.from.clone(), message.to.clone(), message.seq)
 }
 
-/// What passes between the process and other servers.
+/// The exchange between the process and other servers.
 #[derive(Default)]
 pub struct Abroad {
-    /// There are such people.
+    /// Such people exist in this world.
     pub is_on: bool,
-    /// Domains that are not reached.
+    /// Domains that are unreachable.
     away: BTreeSet<Box<str>>,
-    /// What waits for a domain.
+    /// Messages that wait for a domain.
     ways: BTreeMap<Box<str>, VecDeque<QueuedMessage>>,
-    /// What was handed out since the process began.
+    /// Messages that were handed out since the process started.
     since: BTreeSet<Out>,
-    /// What their servers have, in the order in which each came first.
+    /// Messages that their servers have, in the order of their first arrival.
     there: Vec<Arc<ChatMessage>>,
-    /// What was refused, and its sender told.
+    /// Messages that were refused, with a notice to the sender.
     refused: BTreeSet<Out>,
-    /// What was said in groups, for them, and the last of each since the process began.
+    /// Messages of groups for them, and the last offset of each group since the process started.
     rooms: Vec<RoomWord>,
     rooms_last: BTreeMap<AccountAddress, Seq>,
-    /// What they have said and wait for an answer to.
+    /// Their messages and orders that are not answered.
     asked: BTreeMap<u64, Said>,
     asks: u64,
 }
 
 impl Abroad {
-    /// The process dies, and all that was in its memory.
+    /// Drops all that was in the memory of the process that is killed.
     pub fn dies(&mut self) {
         self.ways.clear();
         self.since.clear();
@@ -77,19 +77,19 @@ fn is_abroad(address: &AccountAddress) -> bool {
 }
 
 impl World {
-    /// One with people of other servers.
+    /// A world with people of other servers.
     pub fn with_abroad(seed: u64, shards: u16, border: u32) -> World {
         let mut world = World::with_border(seed, shards, border);
         world.abroad.is_on = true;
         world
     }
 
-    /// Somebody of another server.
+    /// A random account of another server.
     pub(super) fn a_foreigner(&mut self) -> AccountAddress {
         abroad(self.rng.below(ABROAD.len() as u64))
     }
 
-    /// Something happens between the process and other servers.
+    /// Lets a random exchange with other servers happen.
     pub(super) fn passes_abroad(&mut self) {
         match self.rng.below(20) {
             0 => {
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// A shard's words go out, unless there is no room.
+    /// Hands out a shard's words, unless the federation service has no room.
     pub(super) fn goes_abroad(&mut self, shard: usize, is_full: bool) {
         let words = std::mem::take(&mut self.shards[shard].fx.foreign);
         if is_full && !words.is_empty() {
@@ -119,7 +119,7 @@ impl World {
             match word {
                 ForeignWord::Message(queued) => self.waits(queued),
                 ForeignWord::Room(word) => self.is_of_room(*word),
-                // Of presence these people want nothing.
+                // These people want no presence.
                 _ => {}
             }
         }
@@ -140,8 +140,8 @@ impl World {
         self.abroad.rooms.push(word);
     }
 
-    /// The first of what waits for a domain gets there, or, if that is not reached, is refused or
-    /// waits on.
+    /// Delivers the first message that waits for a domain; an unreachable domain's message is
+    /// refused or waits on.
     fn goes_on_to(&mut self, domain: &str) {
         let is_away = !self.calm && self.abroad.away.contains(domain);
         if is_away && !self.rng.one_in(3) {
@@ -164,7 +164,7 @@ impl World {
         self.collect(home.into());
     }
 
-    /// Somebody elsewhere says something to somebody here, or in a group.
+    /// Sends a message of an account on another server to a local account, or to a group.
     fn they_say(&mut self) {
         let group = if self.rng.one_in(3) { self.a_group() } else { None };
         let to = group.unwrap_or_else(|| person(self.rng.below(PEOPLE.into()) as u32));
@@ -174,7 +174,7 @@ impl World {
         self.they_say_this(said);
     }
 
-    /// Somebody elsewhere comes into a group, or goes.
+    /// Lets an account on another server join a group, or leave it.
     fn they_order(&mut self) {
         let Some(group) = self.a_group() else { return };
         let number = self.tried.len() + self.orders.len();
@@ -186,7 +186,7 @@ impl World {
         self.they_say_this(said);
     }
 
-    /// What was not answered is said again.
+    /// Repeats a message or order that was not answered.
     fn they_say_again(&mut self) {
         let all = self.tried.keys().chain(self.orders.keys());
         let is_asked = |said: &Said| self.abroad.asked.values().any(|it| it == said);
@@ -228,7 +228,7 @@ impl World {
         self.collect(shard);
     }
 
-    /// What they asked was answered; true: it was something of theirs.
+    /// Handles the answer to one of their requests; false: the number is not of theirs.
     pub(super) fn they_hear(&mut self, ask: u64, answer: &ChatAnswer) -> bool {
         if ask < ASKS {
             return false;
@@ -248,7 +248,7 @@ impl World {
         true
     }
 
-    /// All that waits gets there.
+    /// Delivers all waiting messages.
     pub(super) fn all_gets_there(&mut self) {
         for domain in ["b.example", "c.example"] {
             while self.abroad.ways.get(domain).is_some_and(|way| !way.is_empty()) {
@@ -257,9 +257,9 @@ impl World {
         }
     }
 
-    /// Each message for somebody elsewhere has left its queue: it is there, in order, or was
-    /// refused and told. How many are there, were refused, came from there, and were said in groups
-    /// with such people, and with guests.
+    /// Checks that each message for another server has left its queue: it was delivered, in order,
+    /// or refused with a notice. Returns how many were delivered, refused, received from there, and
+    /// sent in groups with such people, and with guests.
     pub fn check_abroad(&self) -> [usize; 5] {
         for shard in &self.shards {
             let mut status = Status::default();
@@ -292,7 +292,7 @@ impl World {
                 .tried
                 .get(&(message.from.clone(), message.client_id))
                 .map_or((&message.to, &*message.content.text), |(to, text)| (to, &**text));
-            // One that was edited before a start put it on its way goes out as it is by then.
+            // A message that was edited before a start handed it out goes out in its edited form.
             let is_edited = message.amended.as_ref().is_some_and(|it| it.edited_ms > 0);
             let is_text = message.content.kind == Content::TEXT && !is_edited;
             let is_said = !is_text || *message.content.text == *text;

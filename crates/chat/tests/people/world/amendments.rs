@@ -1,4 +1,4 @@
-//! Messages that are edited and reacted to: by whom, and that everybody is told what they are now.
+//! Edits and reactions: who makes them, and that everyone gets the present states of messages.
 
 use super::recalls::name_of;
 use super::{Device, PEOPLE, Said, World, person};
@@ -11,21 +11,21 @@ use model::timeline::Seq;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The words by which texts of tests are edits and reactions.
+/// The words that mark texts of tests as edits and reactions.
 const EDIT: &str = "edit";
 const REACT: &str = "react";
 
-/// That by which a text of tests quotes a message.
+/// The word that marks a text of tests as a quoting one.
 const QUOTE: &str = "quote";
 
-/// What a text quotes, if it does.
+/// The quote of a text, if it has one.
 pub fn quote_of(text: &str) -> Option<Box<Quote>> {
     let words: Vec<&str> = text.splitn(4, ':').collect();
     let [QUOTE, seq, id, _] = words[..] else { return None };
     Some(Box::new(Quote::of(seq.parse().ok()?, id.parse().ok()?)))
 }
 
-/// What is said by such a text; `None`: it is none.
+/// The content that such a text stands for; `None`: it is not an amendment.
 pub fn amendment_of(text: &str) -> Option<Content> {
     let words: Vec<&str> = text.splitn(4, ':').collect();
     let [word, seq, id, said] = words[..] else { return None };
@@ -39,13 +39,13 @@ pub fn amendment_of(text: &str) -> Option<Content> {
     Some(Content { kind, extra, ..Content::text(said) })
 }
 
-/// The text that is an edit of a message, or a reaction.
+/// The text that stands for an edit of a message, or for a reaction.
 fn text_of(word: &str, message: &ChatMessage, said: &str) -> String {
     format!("{word}:{}:{}:{said}", message.seq, message.id)
 }
 
 impl World {
-    /// A device edits something, mostly of its account's own, reacts to something or quotes it.
+    /// Lets a device edit a message, mostly of its own account, react to one or quote one.
     pub(super) fn amends(&mut self, at: usize) {
         let device = &self.devices[at];
         let (strangers, edits) = (self.rng.one_in(12), self.rng.one_in(2));
@@ -70,17 +70,18 @@ impl World {
         self.say_text(at, with, text);
     }
 
-    /// A device edits a message that it has, and nobody waits for the answer.
+    /// Sends a device's edit of a message that it has, without waiting for the answer.
     pub fn begins_to_edit(&mut self, at: usize, message: &ChatMessage, text: &str) {
         self.say_text(at, message.to.clone(), text_of(EDIT, message, text));
     }
 
-    /// Likewise, a reaction.
+    /// Sends a device's reaction to a message that it has, without waiting for the answer.
     pub fn begins_to_react(&mut self, at: usize, message: &ChatMessage, emoji: &str) {
         self.say_text(at, message.to.clone(), text_of(REACT, message, emoji));
     }
 
-    /// A device edits a message that it has; the answer, when everything is at rest.
+    /// Sends a device's edit of a message that it has; returns the answer, when everything is at
+    /// rest.
     pub fn edits(
         &mut self,
         at: usize,
@@ -90,13 +91,14 @@ impl World {
         self.says_to(at, with, &text_of(EDIT, message, text))
     }
 
-    /// Devices say the same to somebody, before anybody has an answer.
+    /// Sends the same text from several devices, before any of them is answered.
     pub fn says_at_once(&mut self, all: &[usize], with: &AccountAddress, text: &str) {
         all.iter().for_each(|at| self.say_text(*at, with.clone(), text.into()));
         self.rest();
     }
 
-    /// A device quotes a message that it has; the answer, when everything is at rest.
+    /// Sends a device's quote of a message that it has; returns the answer, when everything is at
+    /// rest.
     pub fn quotes(
         &mut self,
         at: usize,
@@ -106,7 +108,8 @@ impl World {
         self.says_to(at, with, &text_of(QUOTE, message, text))
     }
 
-    /// A device reacts to a message that it has; the answer, when everything is at rest.
+    /// Sends a device's reaction to a message that it has; returns the answer, when everything is
+    /// at rest.
     pub fn reacts(
         &mut self,
         at: usize,
@@ -116,7 +119,7 @@ impl World {
         self.says_to(at, with, &text_of(REACT, message, emoji))
     }
 
-    /// A device searches; the answer, when everything is at rest.
+    /// Makes a device's search; returns the answer, when everything is at rest.
     pub fn searches(&mut self, at: usize, range: SearchRange) -> Result<SearchPage, ChatFault> {
         let session = self.devices[at].session.expect("it is here");
         let (number, range) = (self.devices[at].number(), Box::new(range));
@@ -126,12 +129,12 @@ impl World {
         device.failed.take().map_or_else(|| Ok(device.found.take().expect("answered")), Err)
     }
 
-    /// All that a device has of its inbox.
+    /// All messages of a device's inbox.
     pub fn has(&self, at: usize) -> Vec<Arc<ChatMessage>> {
         self.devices[at].has.values().cloned().collect()
     }
 
-    /// Whoever reads all of it anew is told what each message is now.
+    /// Checks that a reader of the whole inbox gets the present states of messages.
     pub(super) fn check_amendments(&mut self) -> usize {
         let first = |n| self.devices.iter().position(|it| it.account == person(n)).expect("one");
         let readers: Vec<usize> = (0..PEOPLE).map(first).collect();
@@ -147,7 +150,7 @@ impl World {
         readers.iter().map(|at| self.check_reader(&self.devices[*at], &told)).sum()
     }
 
-    /// What two have said to each other and was called back is told to both.
+    /// Checks that both parties of a conversation learn of a recalled message.
     fn check_tombstones(device: &Device) {
         let all = device.has.values().filter(|it| !it.to.is_group());
         for gone in all.clone().filter(|it| it.content.kind == Content::RECALLED) {
@@ -159,7 +162,7 @@ impl World {
         }
     }
 
-    /// The process dies when the logs have carried out so many calls; then everybody comes back.
+    /// Kills the process when the logs have carried out this many calls; then all devices log in.
     pub fn dies_after(&mut self, calls: usize) {
         self.calm = true;
         for _ in 0..calls {
@@ -176,7 +179,8 @@ impl World {
         self.heal();
     }
 
-    /// What quotes another message says which it is, by whom, and nothing of what it says.
+    /// Checks that a quote names its message and the sender, and contains none of the message's
+    /// text.
     fn check_quotes(device: &Device) {
         let is_it = |message: &ChatMessage, seq, with: &ChatMessage| {
             let is_of_both = message.to == with.to && message.from == with.from
@@ -189,7 +193,7 @@ impl World {
             assert_eq!(&*quote.text, "", "it is stored nowhere: {quoting:?}");
             let mut all = device.has.values();
             let Some(quoted) = all.find(|it| is_it(it, quote.target.seq, quoting)) else {
-                continue; // it was said before the account was a member
+                continue; // the message was sent before the account was a member
             };
             assert_eq!(quote.target.id, quoted.id, "{quoting:?}");
             assert_eq!(quote.from.as_ref(), Some(&quoted.from), "{quoting:?}");
@@ -200,7 +204,7 @@ impl World {
         World::check_quotes(device);
         World::check_tombstones(device);
         let gone: BTreeSet<_> = self.recalled.iter().map(|(of, _)| of.clone()).collect();
-        // What was done when one was no member any more one is not told of.
+        // A former member does not learn of later amendments.
         let mut said = BTreeMap::<_, Vec<(Seq, &Arc<ChatMessage>)>>::new();
         for message in device.has.values() {
             if let Some(target) = message.content.target() {
@@ -253,7 +257,7 @@ impl World {
         amended
     }
 
-    /// What was tried to be said by the message that a device has.
+    /// The text that the sender of a device's message tried to send.
     fn tried_text(&self, message: &ChatMessage, word: &str) -> String {
         let (_, text) = &self.tried[&(message.from.clone(), message.client_id)];
         let target = message.content.target().expect("an amendment");
@@ -261,7 +265,7 @@ impl World {
         text.strip_prefix(&*head).expect("of that message").into()
     }
 
-    /// A device says something that is no message by itself.
+    /// Sends a device's text that stands for an amendment or a quote.
     fn say_text(&mut self, at: usize, to: AccountAddress, text: String) {
         let id = ClientMessageId((self.tried.len() as u128).to_be_bytes());
         let said = (self.devices[at].account.clone(), id);

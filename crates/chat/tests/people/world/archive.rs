@@ -1,4 +1,4 @@
-//! What devices read of their accounts' archives, and what must be there.
+//! Archives as devices read them, checked against the messages that must be there.
 
 use super::{DEVICES, Device, PEOPLE, World, person, whole};
 use base::prng::Prng;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Device {
-    /// It asks for a part of its account's archive.
+    /// Requests a part of its account's archive.
     pub(super) fn asks_archive(&mut self, range: ArchiveRange) -> Option<ChatRequest> {
         let session = self.session?;
         let number = self.number();
@@ -18,7 +18,7 @@ impl Device {
         Some(ChatRequest::Archive { session, number, range: Box::new(range) })
     }
 
-    /// It asks for whatever part, by messages that it has.
+    /// Requests a random part of the archive, by ids of messages that it has.
     pub(super) fn looks_back(&mut self, rng: &mut Prng, people: u32) -> Option<ChatRequest> {
         let with = rng.one_in(2).then(|| person(rng.below(people.into()) as u32));
         let is_of = |it: &&Arc<ChatMessage>| match &with {
@@ -48,7 +48,7 @@ impl Device {
         self.asks_archive(range)
     }
 
-    /// A part of the archive.
+    /// Checks a part of the archive.
     pub(super) fn archived(&mut self, page: ArchivePage) {
         let range = self.archiving.remove(&page.number).expect("it asked");
         assert!(page.messages.len() <= usize::from(range.count).max(range.named.len()));
@@ -74,7 +74,7 @@ impl Device {
         self.archive = Some(page);
     }
 
-    /// It was not read.
+    /// Handles the refusal of a read.
     pub(super) fn archive_refused(&mut self, number: u32, why: ChatFault) {
         if let Some(range) = self.archiving.remove(&number) {
             assert_eq!(why, ChatFault::Busy, "{} has all of {range:?}", self.account);
@@ -82,14 +82,14 @@ impl Device {
     }
 }
 
-/// Whom an account talks with in a message.
+/// The other party of a message, for an account.
 fn partner<'a>(account: &AccountAddress, message: &'a ChatMessage) -> &'a AccountAddress {
     let is_its = message.from == *account || message.to.is_group();
     if is_its { &message.to } else { &message.from }
 }
 
 impl World {
-    /// From now on, until it dies, what is stored waits for an archive outside.
+    /// Stores messages for an external archive, from now on until a crash.
     pub fn keeps_for_archive(&mut self) {
         self.shards.iter_mut().for_each(|shard| shard.chat.keep_for_archive());
     }
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// An id that nobody gave is asked for: the fault.
+    /// The fault for a request with an unknown id.
     pub fn archive_fault(&mut self, at: usize, range: ArchiveRange) -> ChatFault {
         let request = self.devices[at].asks_archive(range);
         self.devices[at].archiving.clear();
@@ -115,7 +115,7 @@ impl World {
         self.devices[at].failed.take().expect("a fault")
     }
 
-    /// All of an archive, page by page from one end.
+    /// A whole archive, page by page from one end.
     pub fn whole_archive(
         &mut self,
         at: usize,
@@ -138,8 +138,8 @@ impl World {
         }
     }
 
-    /// The archive of a person is what its devices have of people, in the inbox's order; that with
-    /// one other, what they have with it.
+    /// Checks that a person's archive has the messages of its devices between two accounts, in the
+    /// order of the inbox; and that the archive with one other has those with it.
     pub(super) fn check_archive(&mut self, n: u32) {
         let account = person(n);
         let of: Vec<&Device> =

@@ -1,4 +1,4 @@
-//! A device of somebody: where it is in its inbox, and what it has.
+//! A device: its position in the inbox, and its messages.
 
 use super::amendments::{amendment_of, quote_of};
 use super::receipts::Receipts;
@@ -18,34 +18,34 @@ pub struct Device {
     pub conn: Option<ConnRef>,
     pub(super) session: Option<SessionRef>,
     numbers: u32,
-    /// What it said with which request, until that is answered.
+    /// Its messages that are not answered, by request.
     pub waiting: BTreeMap<u32, (Said, String)>,
-    /// All that it has ever said.
+    /// All messages that it has ever sent.
     pub said: BTreeSet<Said>,
-    /// Its place, and all that it has.
+    /// Its position, and all messages that it has.
     pub(super) place: Seq,
-    /// Up to where it has ever said that it has all, though it was installed anew since.
+    /// The highest offset that it has ever acknowledged, also before it was installed anew.
     pub(super) acknowledged: Seq,
     pub has: BTreeMap<Seq, Arc<ChatMessage>>,
-    /// What else stands in its inbox.
+    /// Other entries of its inbox.
     pub events: BTreeMap<Seq, Arc<InboxEvent>>,
-    /// Whom it asked with which request what has been read of, or how it is kept.
+    /// The other party of each of its requests about read positions and settings.
     pub changing: BTreeMap<u32, AccountAddress>,
-    /// How far the account had read, as it was answered: with whom, and up to where.
+    /// Read positions that its account was confirmed: other party, and offset.
     pub cursors: Vec<(AccountAddress, Seq)>,
-    /// Messages that it called back, by request.
+    /// Messages that it recalled, by request.
     pub recalling: BTreeMap<u32, (AccountAddress, Seq)>,
-    /// How much had been called back when it asked for what.
+    /// Number of messages that had been recalled at the time of each request.
     pub asked: BTreeMap<u32, usize>,
-    /// Lists that it got, and whom it asked for with each, unless that was all before a place.
+    /// Conversation lists that it got, with the request for each.
     pub lists: Vec<(Looked, ConversationsPage)>,
     looking: BTreeMap<u32, Looked>,
-    /// It knows that there is more, or does not know that there is not.
+    /// It knows that more entries follow, or does not know that none do.
     is_behind: bool,
     pulling: Option<(u32, Seq)>,
-    /// Where the server thinks it is is not where it is.
+    /// The server assumes a position that is not its own.
     is_ahead: bool,
-    /// Why its last request was not carried out.
+    /// The fault of its last request.
     pub failed: Option<ChatFault>,
     reading: BTreeMap<u32, HistoryRange>,
     pub(super) archiving: BTreeMap<u32, ArchiveRange>,
@@ -53,35 +53,35 @@ pub struct Device {
     pub(super) archive: Option<ArchivePage>,
     /// The last part of a conversation that it read.
     pub last_read: Vec<Arc<ChatMessage>>,
-    /// Groups that it has heard of.
+    /// Groups that it has learned of.
     pub groups: BTreeSet<AccountAddress>,
     /// Messages of groups that it has read in their conversations: group and place.
     pub read: BTreeSet<(AccountAddress, Seq)>,
     pub(super) listing: BTreeMap<u32, MembersRange>,
-    /// All pages of members that it was ever told.
+    /// All pages of members that it ever got.
     pub pages: Vec<MembersPage>,
-    /// Pages of those who are banned.
+    /// Pages of banned accounts.
     pub banned: Vec<MembersPage>,
     pub(super) begun_anew: usize,
-    /// What it was told of how its account's devices are woken.
+    /// Answers to its requests about push registrations.
     pub(super) push_answers: Vec<ChatDelivery>,
-    /// What it asked of receipts, and was told.
+    /// Its requests for receipts, and their answers.
     pub receipts: Receipts,
-    /// What it was told that is kept nowhere.
+    /// Transients that it got.
     pub heard: Vec<Arc<Transient>>,
-    /// It has been told its name only when it was let in.
+    /// It gets its name after the login.
     pub binds: bool,
-    /// How members of groups are there, as it was told.
+    /// Presences of members of groups that it got.
     pub shown: Vec<Arc<MemberShown>>,
-    /// What groups told it alone.
+    /// Notices of groups that went to it alone.
     pub asides: Vec<Arc<GroupAside>>,
-    /// What it found last.
+    /// Its last search results.
     pub found: Option<SearchPage>,
-    /// Which groups it was told last are public.
+    /// The last list of public groups that it got.
     pub public: Option<PublicPage>,
 }
 
-/// Which conversations a device wants to know of.
+/// The conversations that a device asks for.
 #[derive(Clone, Debug)]
 pub enum Looked {
     At(AccountAddress),
@@ -90,7 +90,7 @@ pub enum Looked {
     Groups(Seq, u16),
 }
 
-/// What is said by a text: some texts do not count as unread.
+/// The content that a text stands for: some texts do not count as unread.
 pub fn content_of(text: &str) -> Content {
     if let Some(amendment) = amendment_of(text) {
         return amendment;
@@ -101,7 +101,7 @@ pub fn content_of(text: &str) -> Content {
     Content { counts, quote, mentions, ..Content::text(text) }
 }
 
-/// A message is at a place, where there is no other; called back, it says nothing any more.
+/// Puts a message at an offset, which must be free or hold the same message, perhaps recalled.
 pub fn put(has: &mut BTreeMap<Seq, Arc<ChatMessage>>, seq: Seq, message: Arc<ChatMessage>) {
     let gone = |it: &ChatMessage| it.content.kind == Content::RECALLED;
     let Some(before) = has.get(&seq) else {
@@ -113,10 +113,10 @@ pub fn put(has: &mut BTreeMap<Seq, Arc<ChatMessage>>, seq: Seq, message: Arc<Cha
     if gone(&message) {
         has.insert(seq, message);
     } else {
-        // What was edited is told as it is now, and so is its edit.
+        // An edited message comes in its present state, and so does its edit.
         let is_amended = |it: &ChatMessage| it.amended.is_some() || it.content.is_amendment();
         let may_differ = is_amended(before) || is_amended(&message);
-        // Live it has the text that it quotes, too.
+        // A message that is delivered live has the quoted text, too.
         let as_read = |it: &ChatMessage| {
             let mut content = it.content.clone();
             content.quote.iter_mut().for_each(|quote| quote.text = "".into());
@@ -214,7 +214,7 @@ impl Device {
         self.session.is_some()
     }
 
-    /// It is installed anew.
+    /// Is installed anew.
     pub fn forgets(&mut self) {
         if self.pulling.is_none() {
             (self.place, self.is_behind) = (0, true);
@@ -223,7 +223,7 @@ impl Device {
         }
     }
 
-    /// What it has to ask next.
+    /// The request that it has to make next.
     pub fn owes(&mut self) -> Option<ChatRequest> {
         let session = self.session?;
         if std::mem::take(&mut self.is_ahead) {
@@ -252,7 +252,7 @@ impl Device {
         Some(ChatRequest::Send { session, number, message })
     }
 
-    /// It wants something of a group.
+    /// Makes a request about a group.
     pub fn orders(&mut self, said: Said, order: GroupOrder) -> Option<ChatRequest> {
         let session = self.session?;
         let number = self.number();
@@ -260,7 +260,7 @@ impl Device {
         Some(ChatRequest::Group { session, number, order: Box::new(order) })
     }
 
-    /// It reads from one end of a conversation.
+    /// Reads a conversation from one end.
     pub fn reads_all(&mut self, with: AccountAddress, backwards: bool) -> Option<ChatRequest> {
         let session = self.session?;
         let number = self.number();
@@ -287,7 +287,7 @@ impl Device {
         Some(ChatRequest::History { session, number, range: Box::new(range) })
     }
 
-    /// Its account has read something.
+    /// Reports that its account has read a message.
     pub fn has_read(&mut self, with: AccountAddress, upto: Seq) -> Option<ChatRequest> {
         let session = self.session?;
         let number = self.number();
@@ -295,7 +295,7 @@ impl Device {
         Some(ChatRequest::Read { session, number, with: Box::new(with.into()), upto })
     }
 
-    /// It calls a message back.
+    /// Recalls a message.
     pub fn recalls(&mut self, with: AccountAddress, seq: Seq) -> Option<ChatRequest> {
         let session = self.session?;
         let number = self.number();
@@ -305,7 +305,7 @@ impl Device {
         Some(ChatRequest::Recall { session, number, order })
     }
 
-    /// It wants a conversation kept otherwise.
+    /// Changes a setting of a conversation.
     pub fn sets(
         &mut self,
         with: AccountAddress,
@@ -318,7 +318,7 @@ impl Device {
         Some(ChatRequest::Set { session, number, with, change })
     }
 
-    /// It wants to know what its account knows.
+    /// Asks for its account's knowledge of conversations.
     pub fn looks(&mut self, looked: Looked) -> Option<ChatRequest> {
         let session = self.session?;
         let number = self.number();
@@ -345,7 +345,7 @@ impl Device {
                 self.is_ahead = self.place > logged_in.cursor;
             }
             ChatDelivery::Message { seq, message } => {
-                // While it pulls, what comes is behind what the page will have.
+                // While the device pulls, new entries are behind those of the page.
                 assert!(seq > self.place || self.pulling.is_some() || self.is_behind);
                 self.take(seq, message);
                 if !self.is_behind && self.pulling.is_none() {
@@ -470,7 +470,7 @@ impl Device {
         }
     }
 
-    /// It has all of the inbox, but what it said itself and nobody told it of.
+    /// Checks that it has the whole inbox, except its own messages that it did not get back.
     pub fn check(&self, inbox: &BTreeMap<Seq, Arc<ChatMessage>>) {
         assert!(
             self.session.is_some() && !self.is_behind,

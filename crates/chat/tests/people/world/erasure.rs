@@ -1,4 +1,4 @@
-//! Accounts that are erased: the command, and what is left.
+//! Erasures of accounts: the command, and the result.
 
 use super::{HOME, World, person};
 use model::account::AccountAddress;
@@ -6,8 +6,8 @@ use model::ports::chat::{ChatAnswer, ChatCommand, ErasureStatus};
 use model::service::Service;
 
 impl World {
-    /// An operator wants somebody erased, or to know how far that is; as it is answered when
-    /// everything is at rest.
+    /// Gives an operator's command to erase a person; returns the status, when everything is at
+    /// rest.
     pub fn erases(&mut self, who: u32) -> Option<ErasureStatus> {
         self.asks_erasure(who);
         self.rest();
@@ -17,7 +17,7 @@ impl World {
         }
     }
 
-    /// The same without waiting: the process may die meanwhile.
+    /// Gives the command without waiting: the process may crash meanwhile.
     pub fn asks_erasure(&mut self, who: u32) {
         let address = person(who);
         let shards = self.shards.len() as u16;
@@ -32,14 +32,14 @@ impl World {
         all.map(|(_, answer)| answer).collect()
     }
 
-    /// Of which kinds what somebody said is that a device has.
+    /// Kinds of the messages of this sender that a device has.
     pub fn kinds(&self, at: usize, from: &AccountAddress) -> Vec<u16> {
         let said = self.devices[at].has.values().filter(|message| message.from == *from);
         said.map(|message| message.content.kind).collect()
     }
 
-    /// So many things happen that are no wishes of devices, some of them kills; nothing is lost but
-    /// by these.
+    /// Lets this many events happen that are no requests of devices, some of them crashes; nothing
+    /// else is lost.
     pub fn goes_on(&mut self, steps: u32, kills: bool) {
         self.calm = true;
         for _ in 0..steps {

@@ -1,4 +1,4 @@
-//! Groups: who does what to them, and what everybody must have of them in the end.
+//! Groups: random changes of them, and the final state that everyone must have.
 
 use super::device::put;
 use super::members::Then;
@@ -12,17 +12,17 @@ use model::timeline::Seq;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Groups that there are, at most.
+/// Largest number of groups.
 const GROUPS_MAX: usize = 3;
 
-/// Length of the name of a group that nobody has chosen.
+/// Length of a generated group name, bytes.
 const NAME_BYTES: usize = 13;
 
-/// What was said to a group, as far as anybody has it.
+/// Messages of a group, as far as any device has them.
 type Conversation = BTreeMap<Seq, Arc<ChatMessage>>;
 
 impl World {
-    /// Groups that somebody has heard of.
+    /// Groups that any device has learned of.
     pub fn groups(&self) -> Vec<AccountAddress> {
         let all = self.devices.iter().flat_map(|device| &device.groups);
         all.cloned().collect::<BTreeSet<_>>().into_iter().collect()
@@ -34,7 +34,7 @@ impl World {
         groups.get(at).cloned()
     }
 
-    /// A device wants something of a group, or says again that it does.
+    /// Makes a device's random order about a group, or repeats one.
     pub(super) fn order(&mut self, at: usize) {
         let account = self.devices[at].account.clone();
         let own: Vec<Said> = self.orders.keys().filter(|(by, _)| *by == account).cloned().collect();
@@ -47,8 +47,8 @@ impl World {
         }
         let group = self.a_group();
         let makes = self.groups().len() < GROUPS_MAX && (group.is_none() || self.rng.one_in(4));
-        // To come by oneself has tests of its own, where there are guests they do; and so has what
-        // ends by itself.
+        // Joining by oneself has tests of its own, and happens here where guests exist; temporary
+        // groups have tests of their own, too.
         let has_guests = self.abroad.is_on;
         let is_of_all = |verb: &&GroupVerb| match verb {
             GroupVerb::Lock | GroupVerb::Unlock => has_guests,
@@ -56,7 +56,7 @@ impl World {
         };
         let verbs: Vec<GroupVerb> = GroupVerb::ALL.iter().filter(is_of_all).copied().collect();
         let verb = verbs[self.rng.below(verbs.len() as u64) as usize];
-        // A name that is chosen is free again, and taken again.
+        // A chosen name becomes free again, and is taken again.
         let name = self.a_name();
         let has_made = |name: &AccountAddress| {
             let is_it =
@@ -66,7 +66,7 @@ impl World {
         };
         let may_end = has_made(&name);
         let named = self.rng.one_in(if may_end { 2 } else { 4 }).then_some(name);
-        // Whatever ends much is rare.
+        // Orders that end much are rare.
         let verb = match verb {
             _ if named.is_some() && may_end && self.rng.one_in(2) => GroupVerb::Dissolve,
             _ if named.is_some() || makes => GroupVerb::Create,
@@ -95,7 +95,7 @@ impl World {
         self.order_new(at, verb, group, members);
     }
 
-    /// The address of a group that somebody has chosen: one of two.
+    /// The address of a group with a chosen name: one of two.
     fn a_name(&mut self) -> AccountAddress {
         let address = format!("room{}@conference.a.example", self.rng.below(2));
         AccountAddress::parse(&address, "").expect("right")
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// A device wants something of a group; the answer, when everything is at rest.
+    /// Makes a device's order about a group; returns the answer, when everything is at rest.
     pub fn orders(
         &mut self,
         at: usize,
@@ -139,13 +139,13 @@ impl World {
         self.devices[at].failed.take().map_or(Ok(()), Err)
     }
 
-    /// The place of what somebody has said, in its conversation.
+    /// The offset of a person's message in its conversation.
     pub fn said_at(&self, by: &AccountAddress, text: &str) -> Option<Seq> {
         let said = self.tried.iter().find(|((from, _), (_, it))| from == by && &**it == text);
         Some(self.sent.get(said?.0)?.1)
     }
 
-    /// A device says the last order once more by which its account made a group; the answer.
+    /// Repeats the last order by which a device's account created a group; returns the answer.
     pub fn makes_again(&mut self, at: usize) -> Result<(), ChatFault> {
         let account = self.devices[at].account.clone();
         let own = self
@@ -158,7 +158,7 @@ impl World {
         self.devices[at].failed.take().map_or(Ok(()), Err)
     }
 
-    /// Each group's messages are there for those who were members then, and for nobody else.
+    /// Checks that the members of the time have a group's messages, and no one else.
     pub(super) fn check_groups(&self) {
         let inboxes: Vec<_> = (0..PEOPLE).map(|n| (person(n), self.inbox_of(n))).collect();
         let mut all = BTreeMap::<AccountAddress, Conversation>::new();
@@ -185,8 +185,8 @@ impl World {
         }
     }
 
-    /// The list of public groups is what groups are that were looked at, and so it is after a kill.
-    /// How many there are.
+    /// Checks that the list of public groups agrees with the groups' changes, also after a crash.
+    /// Returns the number of public groups.
     pub fn check_public(&mut self) -> usize {
         let mut all = BTreeMap::<AccountAddress, Conversation>::new();
         for message in (0..PEOPLE).flat_map(|n| self.inbox_of(n).into_values()) {
@@ -216,8 +216,7 @@ impl World {
         expected.len()
     }
 
-    /// The public groups as a device is told of them, by their addresses; when everything is at
-    /// rest.
+    /// The public groups that a device gets, by their addresses, when everything is at rest.
     fn public(&mut self) -> BTreeMap<AccountAddress, Box<str>> {
         let session = self.devices[0].session.expect("it is here");
         let (number, domain) = (self.devices[0].number(), "conference.a.example".into());
@@ -229,7 +228,7 @@ impl World {
         page.groups.into_iter().map(|it| (it.group, it.title)).collect()
     }
 
-    /// How often groups were made under a name of one that was there before.
+    /// Number of groups that were created under an earlier group's name.
     pub fn anew(&self) -> usize {
         let all = (0..PEOPLE).flat_map(|n| self.inbox_of(n).into_values().collect::<Vec<_>>());
         let is_made = |it: &Arc<ChatMessage>| {
@@ -240,7 +239,7 @@ impl World {
         these.collect::<BTreeSet<_>>().len()
     }
 
-    /// How often groups have turned, so that they are read from then on or written again.
+    /// Number of turns of groups, to being read or to being written.
     pub fn turns(&self) -> usize {
         let inboxes = (0..PEOPLE).map(|n| self.inbox_of(n));
         let all = inboxes.flat_map(|inbox| inbox.into_values().collect::<Vec<_>>());
@@ -289,7 +288,7 @@ impl World {
             );
             let is_chosen = group.name().len() < NAME_BYTES;
             assert!(!is_first || seq == 1 || is_chosen, "{group} is made once");
-            // Whoever moderates calls back what somebody has said who has left.
+            // A moderator may recall messages of a former member.
             let is_recall = message.content.kind == Content::RECALL;
             let comes = verb == Some(GroupVerb::Join) && members.contains(&message.from);
             let declines = verb == Some(GroupVerb::Leave) && invited.contains(&message.from);
@@ -312,7 +311,7 @@ impl World {
                     then.check(person, page);
                 }
                 for (_, seq) in device.read.iter().filter(|(of, _)| of == group) {
-                    // Of a group that is unlocked whoever comes reads what was said before, too.
+                    // A new member of an open group reads earlier messages, too.
                     let may = self.abroad.is_on || all.contains(seq);
                     assert!(may, "{person} has read {seq} of {group}");
                 }
@@ -321,7 +320,8 @@ impl World {
     }
 }
 
-/// Who is told of a change: members, who were or are; and who is invited, or was until now.
+/// The accounts that get a change: members before or after it, and invited accounts, also former
+/// ones.
 fn told(
     verb: Option<GroupVerb>,
     (before, now): (BTreeSet<AccountAddress>, &BTreeSet<AccountAddress>),

@@ -1,5 +1,5 @@
-//! What accounts know of their conversations: devices that read, set and look, and a count of it
-//! all, anew, from what stands in the inboxes.
+//! Accounts' knowledge of their conversations: devices that read, set and look, and an independent
+//! count from the entries of the inboxes.
 
 use super::device::Looked;
 use super::{Device, PEOPLE, World, person, whole};
@@ -9,7 +9,7 @@ use model::timeline::Seq;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// An inbox: what stands at which place.
+/// An inbox: its entries, by offset.
 type Inbox = BTreeMap<Seq, Thing>;
 
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub enum Thing {
 }
 
 impl World {
-    /// A device says how far its account has read something that it has.
+    /// Reports a device's random read position.
     pub(super) fn reads_on(&mut self, at: usize) {
         let device = &self.devices[at];
         let all: Vec<_> = device.has.values().map(|it| (other(device, it), it.seq)).collect();
@@ -42,7 +42,7 @@ impl World {
         group.unwrap_or_else(|| person(self.rng.below(PEOPLE.into()) as u32))
     }
 
-    /// A device wants some conversation kept otherwise.
+    /// Makes a device's random change of a conversation's settings.
     pub(super) fn sets(&mut self, at: usize) {
         let (with, on) = (self.anybody(), self.rng.one_in(2));
         let change = match self.rng.below(4) {
@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// A device wants to know of some conversations.
+    /// Makes a device's random request for conversations.
     pub(super) fn looks(&mut self, at: usize) {
         let looked = match self.rng.below(5) {
             0 => Looked::At(self.anybody()),
@@ -77,18 +77,18 @@ impl World {
         }
     }
 
-    /// A device has read something; the answer, when everything is at rest.
+    /// Reports a device's read position; returns the answer, when everything is at rest.
     pub fn has_read(
         &mut self,
         at: usize,
         with: &AccountAddress,
         upto: Seq,
     ) -> Result<Seq, ChatFault> {
-        // What was read a moment ago is told first.
+        // Earlier positions are sent on first.
         self.pass_ms(1_000);
         self.has_read_this(at, with.clone(), upto);
         self.rest();
-        // A cursor ahead of the inbox waits for a moment.
+        // A position ahead of the inbox waits for a moment.
         for _ in 0..3 {
             self.pass_ms(500);
             self.rest();
@@ -98,7 +98,7 @@ impl World {
         fault.map_or_else(|| Ok(answer.expect("answered")), Err)
     }
 
-    /// A device says something, and how far it has read right behind that.
+    /// Sends a device's message, and its read position right after it.
     pub fn says_and_has_read(
         &mut self,
         at: usize,
@@ -111,7 +111,7 @@ impl World {
         self.has_read(at, with, upto)
     }
 
-    /// A device says several cursors at once.
+    /// Reports several read positions of a device at once.
     pub fn reads_at_once(&mut self, at: usize, with: &AccountAddress, all: &[Seq]) {
         for upto in all {
             self.has_read_this(at, with.clone(), *upto);
@@ -119,17 +119,18 @@ impl World {
         self.rest();
     }
 
-    /// What a device was answered to that.
+    /// The answers to a device's read positions.
     pub fn answers_of_reads(&self, at: usize) -> Vec<Seq> {
         self.devices[at].cursors.iter().map(|(_, upto)| *upto).collect()
     }
 
-    /// What stands in an account's inbox beside messages, as far as a device has it.
+    /// Entries of an account's inbox other than messages, as far as a device has them.
     pub fn events(&self, at: usize) -> Vec<InboxEvent> {
         self.devices[at].events.values().map(|event| (**event).clone()).collect()
     }
 
-    /// A device wants a conversation kept otherwise; the answer, when everything is at rest.
+    /// Changes a conversation's settings by a device; returns the answer, when everything is at
+    /// rest.
     pub fn keeps(
         &mut self,
         at: usize,
@@ -141,7 +142,7 @@ impl World {
         self.devices[at].failed.take().map_or(Ok(()), Err)
     }
 
-    /// What an account knows of a conversation.
+    /// An account's knowledge of a conversation.
     pub fn knows(&mut self, at: usize, with: &AccountAddress) -> Option<Conversation> {
         self.looks_for(at, Looked::At(with.clone()));
         self.rest();
@@ -169,7 +170,7 @@ impl World {
         page.conversations.iter().map(|it| it.with.clone()).collect()
     }
 
-    /// Whatever anybody was told of what is known is what the inboxes say.
+    /// Checks that every answer about conversations agrees with the inboxes.
     pub(super) fn check_knowledge(&mut self) {
         for at in 0..self.devices.len() {
             let heads = self.devices[at].lists.len();
@@ -190,7 +191,7 @@ impl World {
                 }
             }
             for row in at_the_end.values().filter(|row| !row.with.is_group()) {
-                // What people of other servers have read is known to nobody here.
+                // Read positions of people of other servers are unknown here.
                 let Some((_, inbox)) = inboxes.iter().find(|(of, _)| *of == row.with) else {
                     assert_eq!(row.peer_read, 0);
                     continue;
@@ -218,7 +219,7 @@ impl World {
     }
 }
 
-/// With whom the conversation of a message is that a device has.
+/// The other party of a message that a device has.
 fn other(device: &Device, message: &ChatMessage) -> AccountAddress {
     other_of(&device.account, message)
 }
@@ -228,12 +229,12 @@ fn other_of(account: &AccountAddress, message: &ChatMessage) -> AccountAddress {
     if is_mine { message.to.clone() } else { message.from.clone() }
 }
 
-/// Whether something says nothing by itself.
+/// Whether a message has no content of its own.
 fn is_quiet(content: &Content) -> bool {
     content.is_amendment() || FanOut::of(content).is_some()
 }
 
-/// All that an inbox says up to a place, counted by whom it is with.
+/// The conversations of an inbox up to an offset, counted anew by other party.
 fn recount(
     account: &AccountAddress,
     inbox: &Inbox,
@@ -319,8 +320,8 @@ fn recount_one(
     }
 }
 
-/// How many of these mention an account; [`u16::MAX`]: what was called back since says nothing of
-/// whom it mentioned.
+/// Number of these messages that mention an account; [`u16::MAX`]: one was recalled, and its
+/// mentions are unknown.
 pub fn mentions_in<'a>(
     unread: impl Iterator<Item = &'a ChatMessage> + Clone,
     account: &AccountAddress,
@@ -359,7 +360,7 @@ fn check_list(account: &AccountAddress, inbox: &Inbox, looked: &Looked, page: &C
     let mut expected: Vec<_> = expected.into_iter().cloned().collect();
     for (expected, told) in expected.iter_mut().zip(&told) {
         if expected.mentions == u16::MAX {
-            // Whether it was called back before it came into the inbox nobody can tell by now.
+            // Whether the recall came before the message reached the inbox cannot be known here.
             expected.unread = told.unread.min(expected.unread);
             expected.mentions = told.mentions.min(told.unread);
         }
@@ -375,7 +376,7 @@ fn check_list(account: &AccountAddress, inbox: &Inbox, looked: &Looked, page: &C
         let (Some(last), Some(message)) = (&row.last, message) else { continue };
         assert_eq!((last.id, &last.from), (message.id, &message.from));
         let is_same = last.text == message.content.text && last.kind == message.content.kind;
-        // A text that was edited meanwhile is another one.
+        // A text that was edited meanwhile differs.
         let is_same =
             is_same || last.kind == Content::TEXT && message.content.kind == Content::TEXT;
         let is_gone = [last.kind, message.content.kind].contains(&Content::RECALLED);
@@ -383,7 +384,7 @@ fn check_list(account: &AccountAddress, inbox: &Inbox, looked: &Looked, page: &C
     }
 }
 
-/// What was answered of cursors holds, and none has fallen.
+/// Checks that confirmed read positions hold, and that none has fallen.
 fn check_cursors(device: &Device, rows: &BTreeMap<AccountAddress, Conversation>) {
     let mut last = BTreeMap::<&AccountAddress, Seq>::new();
     for (with, upto) in &device.cursors {
@@ -395,7 +396,7 @@ fn check_cursors(device: &Device, rows: &BTreeMap<AccountAddress, Conversation>)
     }
 }
 
-/// Events of an inbox say what happened, each once and in order.
+/// Checks that an inbox has each event once and in order.
 fn check_events(account: &AccountAddress, inbox: &Inbox, all: &[(AccountAddress, Inbox)]) {
     let mut last = BTreeMap::<(&AccountAddress, bool), Seq>::new();
     for thing in inbox.values() {

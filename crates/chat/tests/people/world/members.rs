@@ -1,4 +1,4 @@
-//! Lists of members: devices ask for them, each page must be what the group was at its version.
+//! Lists of members: devices request them, and each page must show the group at its version.
 
 use super::{Device, World};
 use base::prng::Prng;
@@ -9,11 +9,11 @@ use model::chat::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a group was once: by what was said to it, reckoned anew.
+/// A past state of a group, computed anew from its messages.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(super) struct Then {
     pub(super) members: BTreeMap<AccountAddress, (GroupRole, bool)>,
-    /// Those who may become members.
+    /// Invited accounts.
     pub(super) invited: BTreeSet<AccountAddress>,
     title: Box<str>,
     closed: bool,
@@ -22,7 +22,7 @@ pub(super) struct Then {
 }
 
 impl Then {
-    /// A message of the group, perhaps one that changes it.
+    /// Applies a message of the group, which may change it.
     pub(super) fn hears(&mut self, message: &ChatMessage) {
         let Some(change) = GroupChange::of(&message.content) else { return };
         let GroupChange { verb, title, members } = change;
@@ -78,14 +78,14 @@ impl Then {
         self.members.insert(who, now);
     }
 
-    /// Its title, if it is public.
+    /// The title of the group, if the group is public.
     pub(super) fn title_if_public(&self) -> Option<&str> {
         self.public.then_some(&*self.title)
     }
 
-    /// A page was told by which somebody saw it.
+    /// Checks a page that this account got.
     pub(super) fn check(&self, who: &AccountAddress, page: &MembersPage) {
-        // What a group is that is public or unlocked hears everybody, and not who is in it.
+        // Any account gets the description of a public or open group, but not its members.
         let is_stranger = !self.members.contains_key(who);
         let is_open = self.public || self.unlocked || self.invited.contains(who);
         let may_hear = is_open && page.members.is_empty();
@@ -102,7 +102,7 @@ impl Then {
 }
 
 impl Device {
-    /// It asks for some of the members of a group, by what it was told once or by nothing.
+    /// Requests members of a group, from a version that it got before or from none.
     pub(super) fn lists(&mut self, rng: &mut Prng, group: AccountAddress) -> Option<ChatRequest> {
         let known: Vec<u64> =
             self.pages.iter().filter(|page| page.group == group).map(|page| page.version).collect();
@@ -135,13 +135,14 @@ impl Device {
 }
 
 impl World {
-    /// Pages of members that were told, and those of another version than was asked for.
+    /// Number of pages of members, and of those with another version than requested.
     pub fn pages(&self) -> [usize; 2] {
         let of = |device: &Device| [device.pages.len(), device.begun_anew];
         self.devices.iter().map(of).fold([0; 2], |sum, it| [sum[0] + it[0], sum[1] + it[1]])
     }
 
-    /// A device asks for a page of members; the answer, when everything is at rest.
+    /// Makes a device's request for a page of members; returns the answer, when everything is at
+    /// rest.
     pub fn lists(
         &mut self,
         at: usize,
@@ -152,7 +153,7 @@ impl World {
         self.lists_so(at, MembersRange { group, version, from, count, banned: false })
     }
 
-    /// A device asks for this; the answer, when everything is at rest.
+    /// Makes this request; returns the answer, when everything is at rest.
     pub fn lists_so(&mut self, at: usize, range: MembersRange) -> Result<MembersPage, ChatFault> {
         let banned = range.banned;
         let request = self.devices[at].lists_so(range).expect("it is here");

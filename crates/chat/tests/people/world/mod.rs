@@ -1,8 +1,8 @@
-//! A process of several shards over logs in memory, with people who talk, and what they may expect.
+//! A process of several shards over logs in memory, with people who communicate.
 //!
-//! Everything that takes time is a queue, and the seed says which goes on next: calls to the logs,
+//! All that takes time is a queue, and the seed chooses which continues next: calls to the logs,
 //! their answers (reads later than writes behind them), messages between shards (some are lost). A
-//! kill drops all of it; what the logs had carried out stays.
+//! crash drops all of them; calls that the logs had carried out stay.
 
 mod abroad;
 mod amendments;
@@ -51,37 +51,37 @@ use transients::Told;
 const PEOPLE: u32 = 4;
 const DEVICES: u32 = 2;
 
-/// A message that somebody sent: sender and its own id.
+/// A message that was sent: sender and client id.
 pub type Said = (AccountAddress, ClientMessageId);
 
-/// The process, and everybody who talks to it.
+/// The process, and all its clients.
 pub struct World {
     pub rng: Prng,
     pub now: Now,
     shards: Vec<Shard>,
-    /// Bags on their way, by from and to.
+    /// Bags of words on their way, by sender and receiver.
     post: BTreeMap<(u16, u16), VecDeque<Vec<ChatWord>>>,
     devices: Vec<Device>,
     conns: u32,
-    /// Answers "sent", by message: the number, the place and the text.
+    /// Confirmed messages: number, offset and text.
     sent: BTreeMap<Said, (u64, Seq, String)>,
-    /// All that was tried to be sent.
+    /// All messages that devices tried to send.
     tried: BTreeMap<Said, (AccountAddress, String)>,
-    /// All that was wanted of groups.
+    /// All orders about groups.
     orders: BTreeMap<Said, GroupOrder>,
-    /// Recalls that were answered, in that order, and how.
+    /// Recalls that were answered, in that order, with their answers.
     recalled: Vec<(Recalled, (u64, Seq))>,
-    /// How often somebody heard something that is kept nowhere, and read what was amended.
+    /// Number of transients that were received, and of amended messages that were read.
     pub heard: usize,
     pub amended: usize,
-    /// What was told that is kept nowhere, by its number.
+    /// Transients that were sent, by number.
     told: Vec<Told>,
     calm: bool,
-    /// What devices that are away are told, and by whom.
+    /// Push notifications, and the carrier that takes them.
     pub carrier: pushes::Carrier,
-    /// Who has which name.
+    /// The owners of names.
     pub names: Arc<Names>,
-    /// People of other servers, if there are any.
+    /// People of other servers, if any exist.
     abroad: Abroad,
 }
 
@@ -94,7 +94,7 @@ impl World {
         World::with_border(seed, shards, 0)
     }
 
-    /// One in which groups of more members are read.
+    /// A world in which groups of more members are read.
     pub fn with_border(seed: u64, shards: u16, border: u32) -> World {
         let now = Now::new(Instant::default(), 1_700_000_000_000);
         let names = Arc::new(Names::default());
@@ -122,7 +122,7 @@ impl World {
         }
     }
 
-    /// Something happens.
+    /// Lets a random event happen.
     pub fn step(&mut self) {
         if self.abroad.is_on && self.rng.one_in(6) {
             return self.passes_abroad();
@@ -164,7 +164,7 @@ impl World {
         self.now = Now::new(self.now.after(Duration::from_millis(ms)), self.now.wall_ms + ms);
     }
 
-    /// What a shard wants done: deliveries to devices, messages to other shards.
+    /// Collects a shard's effects: deliveries to devices, messages to other shards.
     fn collect(&mut self, shard: usize) {
         let is_full = !self.calm && self.rng.one_in(60);
         let (deliveries, messages) = self.shards[shard].take(self.now, is_full);
@@ -207,7 +207,7 @@ impl World {
             let order = self.orders.get(&said);
             let said_is_making = order.is_some_and(|it| it.verb == GroupVerb::Create);
             if let Some((first_id, first_seq, _)) = first {
-                // The place of what made a group anew nobody knows after a while.
+                // The offset of the order that created a group anew is forgotten after a while.
                 let is_unknown = said_is_making && [*first_seq, *seq].contains(&0);
                 let is_place = first_seq == seq || is_unknown;
                 assert!(first_id == id && is_place, "the first answer: {delivery:?}");
@@ -331,7 +331,7 @@ impl World {
         self.say_this(at, said, to, text);
     }
 
-    /// Something that it said before, whether or not that was answered.
+    /// Repeats an earlier message of a device's account, answered or not.
     fn say_again(&mut self, at: usize) {
         let account = &self.devices[at].account;
         let own: Vec<Said> = self.tried.keys().filter(|(by, _)| by == account).cloned().collect();
@@ -369,12 +369,12 @@ impl World {
         self.collect(shard);
     }
 
-    /// The process dies; everybody has to come back.
+    /// Kills the process; all devices have to log in again.
     pub fn dies(&mut self) {
         self.kill();
     }
 
-    /// The process dies, and starts again from its logs.
+    /// Kills the process, and starts it again from its logs.
     fn kill(&mut self) {
         self.post.clear();
         self.devices.iter_mut().for_each(Device::is_cut);
@@ -388,7 +388,7 @@ impl World {
         }
     }
 
-    /// Nothing is lost or refused any more, and everything comes to rest.
+    /// Stops all loss and refusal, and lets everything come to rest.
     pub fn heal(&mut self) {
         self.calm = true;
         for round in 0..400 {
@@ -407,7 +407,7 @@ impl World {
         self.shards.iter().for_each(Shard::audit);
     }
 
-    /// Everything that is under way comes to its end; nothing is lost.
+    /// Lets everything come to rest; nothing is lost.
     pub fn rest(&mut self) {
         self.calm = true;
         (0..40).for_each(|_| self.round());
@@ -430,12 +430,12 @@ impl World {
         }
     }
 
-    /// A device says something; the answer, when everything is at rest.
+    /// Sends a device's message to a person; returns the answer, when everything is at rest.
     pub fn says(&mut self, at: usize, to: u32, text: &str) -> Result<(), ChatFault> {
         self.says_to(at, &person(to), text)
     }
 
-    /// Likewise, to whom it may be.
+    /// Sends a device's message to any address; returns the answer, when everything is at rest.
     pub fn says_to(&mut self, at: usize, to: &AccountAddress, text: &str) -> Result<(), ChatFault> {
         let id = ClientMessageId((self.tried.len() as u128).to_be_bytes());
         let said = (self.devices[at].account.clone(), id);
@@ -445,7 +445,7 @@ impl World {
         self.devices[at].failed.take().map_or(Ok(()), Err)
     }
 
-    /// What a device has after it has pulled all there is.
+    /// Texts of a device after it has pulled its whole inbox.
     pub fn texts(&mut self, at: usize) -> Vec<String> {
         while let Some(request) = self.devices[at].owes() {
             self.ask(at, request);
@@ -454,7 +454,7 @@ impl World {
         self.devices[at].has.values().map(|message| message.content.text.to_string()).collect()
     }
 
-    /// How often something was counted since the process began.
+    /// Value of a counter since the process started.
     pub fn counted(&self, counter: ChatCounter) -> u64 {
         self.shards.iter().map(|shard| shard.fx.counters.of(counter)).sum()
     }
@@ -468,7 +468,7 @@ impl World {
         self.devices[at].forgets();
     }
 
-    /// What everybody has at the end.
+    /// Checks the final state of everyone.
     pub fn check(&mut self) {
         for shard in &self.shards {
             assert_eq!(shard.chat.unsettled(), 0, "nothing is left to do");
@@ -501,7 +501,7 @@ impl World {
             let said = (message.from.clone(), message.client_id);
             assert!(once.insert(said.clone()), "{person} has {said:?} twice");
             if self.orders.contains_key(&said) {
-                continue; // what happened in groups is looked at with them
+                continue; // events of groups are checked with the groups
             }
             if message.content.kind == Content::TEXT {
                 let (to, text) = &self.tried[&said];
@@ -534,7 +534,7 @@ impl World {
     }
 }
 
-/// What the devices of an account have together.
+/// All messages of an account's devices together.
 fn whole(devices: &[&Device]) -> BTreeMap<Seq, Arc<ChatMessage>> {
     let mut inbox = BTreeMap::new();
     for device in devices {

@@ -1,4 +1,4 @@
-//! Who has which name: a book that tests write.
+//! Owners of names: an account book that tests write.
 
 use model::id::ShardId;
 use model::ports::access::{Access, Admission, Grant, GrantedAccount, NameOwner, Question, Who};
@@ -14,7 +14,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// From now on a name is somebody's, or nobody's.
+    /// Gives a name to an owner, or to none, from now on.
     pub fn give(&self, name: &str, owner: NameOwner) {
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         owners.insert(name.into(), owner);

@@ -1,5 +1,5 @@
-//! Devices that are away and are to be told what came: how they are registered, who carries what
-//! they are told, and what of it they must have been told.
+//! Push notifications for offline devices: registrations, carriers, and checks that everything owed
+//! was announced.
 
 use super::knowledge::mentions_in;
 use super::{Device, World, person};
@@ -26,23 +26,23 @@ pub const POLICY: PushPolicy = PushPolicy {
     quiet: QuietPush::Low,
 };
 
-/// Who carries what devices are told.
+/// The carriers of notifications.
 #[derive(Default)]
 pub struct Carrier {
-    /// What was taken on, in that order.
+    /// Orders that were accepted, in that order.
     pub told: Vec<NotificationOrder>,
     /// The gateway does not answer.
     pub is_down: bool,
-    /// It takes what it is told and answers later: shards, numbers and answers.
+    /// The gateway accepts orders and answers later: shards, numbers and answers.
     pub is_slow: bool,
     pub unanswered: Vec<(usize, u64, Notified)>,
-    /// Tokens that it says are gone.
+    /// Tokens that the gateway reports as gone.
     pub gone: BTreeSet<Box<str>>,
-    /// How services elsewhere answer that do not take what they are told.
+    /// Answers of external services that do not accept notifications.
     pub services: BTreeMap<Box<str>, Notified>,
-    /// How often they were asked.
+    /// Number of orders for each external service.
     pub asked: BTreeMap<Box<str>, usize>,
-    /// Orders that were put off, and those of which the answer was lost with the process.
+    /// Number of orders that were put off, and of those whose answer was lost in a crash.
     pub put_off: usize,
     pub lost: usize,
     away: BTreeSet<usize>,
@@ -57,7 +57,7 @@ impl Carrier {
         self.lost += 1;
     }
 
-    /// What was told of since the last time this was asked.
+    /// Notifications since the last call.
     pub fn take(&mut self) -> Vec<Notification> {
         let of = |order: NotificationOrder| match order.what {
             NotificationWhat::Notification(it) => Some(it),
@@ -88,7 +88,7 @@ impl Carrier {
 }
 
 impl World {
-    /// Whoever carries notifications gets to those that wait, unless that takes a while.
+    /// Lets the carriers handle waiting notifications, unless that takes a while.
     pub(super) fn carries(&mut self) {
         for shard in 0..self.shards.len() {
             while let Some((number, order)) = self.shards[shard].notifications.pop_front() {
@@ -107,7 +107,7 @@ impl World {
         }
     }
 
-    /// A gateway that was slow answers.
+    /// Lets a slow gateway answer.
     pub fn gateway_answers(&mut self) {
         self.carrier.is_slow = false;
         for (shard, number, what) in std::mem::take(&mut self.carrier.unanswered) {
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// A device wants something of pushes.
+    /// Makes a device's request about push registrations.
     pub fn wishes(&mut self, at: usize, wish: PushWish) -> Result<ChatDelivery, ChatFault> {
         let session = self.devices[at].session.expect("it is here");
         let number = self.devices[at].number();
@@ -129,14 +129,14 @@ impl World {
         Ok(self.devices[at].push_answers.pop().expect("it was answered"))
     }
 
-    /// A device registers by a token.
+    /// Registers a device by a token.
     pub fn registers(&mut self, at: usize, token: &str) -> Result<(), ChatFault> {
         let route = PushRoute::gateway("app", token).expect("allowed");
         self.wishes(at, PushWish::Register { name: None, route, code: None, shared: false })
             .map(drop)
     }
 
-    /// A device registers with a service elsewhere.
+    /// Registers a device with an external service.
     pub fn registers_at(&mut self, at: usize, service: &str, node: &str) -> Result<(), ChatFault> {
         let options = vec![("secret".into(), "s".into())];
         let service = Box::new(PushService::new(service, node, options).expect("allowed"));
@@ -156,7 +156,7 @@ impl World {
         self.wishes(at, PushWish::Quiet(Some(hours))).expect("it may");
     }
 
-    /// A device says that it has what it has.
+    /// Lets a device acknowledge all that it has.
     pub fn acknowledges_all(&mut self, at: usize) {
         let request = self.devices[at].acknowledges().expect("it is here");
         self.ask(at, request);
@@ -168,7 +168,7 @@ impl World {
         self.rest();
     }
 
-    /// Time goes by while everybody is at rest.
+    /// Lets time pass while everything is at rest.
     pub fn passes(&mut self, ms: u64) {
         for _ in 0..20 {
             self.pass_ms(ms / 20);
@@ -176,7 +176,8 @@ impl World {
         }
     }
 
-    /// The first person registers one device by each way, and is rarely here from now on.
+    /// Registers a device of the first person by each way; the person is rarely connected from now
+    /// on.
     pub fn is_rarely_here(&mut self) {
         self.calm = true; // or its login might be refused
         self.connect(0);
@@ -201,7 +202,7 @@ impl World {
         self.calm = false;
     }
 
-    /// The first person has registered with a service elsewhere, too.
+    /// Registers the first person with an external service, too.
     pub fn has_a_service(&mut self) {
         self.calm = true;
         self.connect(0);
@@ -211,8 +212,8 @@ impl World {
         self.calm = false;
     }
 
-    /// The first person's devices are away, and what is owed to them is told; up to where one of
-    /// them has ever had all.
+    /// Disconnects the first person's devices, and lets all owed notifications be sent. Returns the
+    /// offset up to which one of the devices has ever had the whole inbox.
     pub fn tells_all(&mut self) -> Seq {
         self.calm = true;
         for at in 0..2 {
@@ -220,7 +221,8 @@ impl World {
                 self.disconnect(at);
             }
         }
-        // More than rounds of a few conversations each need, by a gateway that fails now and then.
+        // These are more rounds than needed with a few conversations each, and a gateway that fails
+        // now and then.
         for _ in 0..300 {
             self.round();
             self.pass_ms(3_000);
@@ -229,13 +231,14 @@ impl World {
         self.devices[..2].iter().map(had).max().unwrap_or(0)
     }
 
-    /// What counts and nobody has read was told of by both ways, unless a device had it; how many
-    /// messages that were.
+    /// Checks that unread messages that count were announced by both ways, unless a device had
+    /// them. Returns the number of messages.
     pub fn check_told(&mut self, had: Seq, told: &[NotificationOrder]) -> usize {
         let whole = super::whole(&self.devices[..2].iter().collect::<Vec<&Device>>());
         let mut cursors: Vec<(AccountAddress, Seq)> =
             self.devices[..2].iter().flat_map(|device| device.cursors.clone()).collect();
-        // A device that went before it was answered has moved its account's cursor all the same.
+        // A device that disconnected before the answer has moved its account's read position all
+        // the same.
         let mut muted = HashSet::new();
         for event in self.devices[..2].iter().flat_map(|device| device.events.values()) {
             match &event.what {
@@ -247,14 +250,14 @@ impl World {
             }
         }
         let mentions = |it: &ChatMessage| mentions_in([it].into_iter(), &person(0)) > 0;
-        // Of what is muted a mention is told alone.
+        // In a muted conversation only mentions are announced.
         muted.retain(|of| whole.values().any(|it| with_of(it) == of && mentions(it)));
         let mut looked = 0;
         for (place, message) in &whole {
             let with = with_of(message);
             let is_read = cursors.iter().any(|(of, upto)| of == with && *upto >= message.seq);
             let counts = message.content.counts && message.content.kind != Content::RECALLED;
-            // A device that reacts to a message has it, whether it has said so or not.
+            // A device that reacts to a message has it, acknowledged or not.
             let reactions = message.amended.iter().flat_map(|it| &it.reactions);
             let has_it = *place <= had || reactions.into_iter().any(|it| it.by == person(0));
             let is_beside = muted.contains(with) && !mentions(message);
@@ -282,7 +285,7 @@ impl World {
     }
 }
 
-/// The conversation in which it was said, for one of those to whom it was.
+/// The conversation of a message, for one of its receivers.
 fn with_of(message: &ChatMessage) -> &AccountAddress {
     if message.to.is_group() { &message.to } else { &message.from }
 }
@@ -294,7 +297,7 @@ pub fn notified(order: &NotificationOrder) -> Option<&Notification> {
     }
 }
 
-/// Loudness, number of unread, how many are told of, and the text.
+/// Loudness, unread count, number of announced messages, and text.
 pub fn summary(it: &Notification) -> (Loudness, u32, u32, String) {
     let said = it.said.as_ref();
     let text = said.and_then(|said| said.text.as_deref()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Messages that are called back: by whom, and that nobody is told what they said.
+//! Recalls: who makes them, and that the contents of recalled messages are never delivered again.
 
 use super::{Device, PEOPLE, World, person, whole};
 use model::account::AccountAddress;
@@ -7,11 +7,11 @@ use model::timeline::Seq;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A message in its conversation, whoever of the two looks at it: the lower name, the higher (or
-/// the group, twice), and the place.
+/// A message in its conversation, the same for both parties: the lower address, the higher one (or
+/// the group, twice), and the offset.
 pub type Recalled = (AccountAddress, AccountAddress, Seq);
 
-/// The conversation of two, or of a group.
+/// The message at an offset of a conversation between two, or of a group.
 fn named(one: &AccountAddress, other: &AccountAddress, seq: Seq) -> Recalled {
     match other.is_group() {
         true => (other.clone(), other.clone(), seq),
@@ -24,7 +24,7 @@ pub(super) fn name_of(message: &ChatMessage) -> Recalled {
 }
 
 impl World {
-    /// A device calls something back, mostly of its account's own.
+    /// Lets a device recall a message, mostly of its own account.
     pub(super) fn calls_back(&mut self, at: usize) {
         let device = &self.devices[at];
         let strangers = self.rng.one_in(10);
@@ -40,7 +40,7 @@ impl World {
         self.calls_this_back(at, with, seq);
     }
 
-    /// A device calls something back, and nobody waits for the answer.
+    /// Makes a device's recall, without waiting for the answer.
     pub fn calls_this_back(&mut self, at: usize, with: AccountAddress, seq: Seq) {
         if let Some(request) = self.devices[at].recalls(with, seq) {
             self.ask(at, request);
@@ -61,11 +61,12 @@ impl World {
         self.recalled.push((name, answer));
     }
 
-    /// What a device asked for, when so much had been called back, says nothing of that.
+    /// Checks that the answer to a device's request has no contents of messages that were recalled
+    /// before.
     pub(super) fn says_nothing_recalled(&self, at: usize, answer: &ChatDelivery, asked: usize) {
         let gone: BTreeSet<_> = self.recalled[..asked].iter().map(|(of, _)| of).collect();
         let says = |message: &ChatMessage| match message.content.target() {
-            // An edit says nothing of what was called back.
+            // An edit has no text once its message is recalled.
             Some(target) if message.content.kind == Content::EDIT => {
                 let (one, other, _) = name_of(message);
                 !message.content.text.is_empty() && gone.contains(&(one, other, target.seq))
@@ -97,7 +98,7 @@ impl World {
         }
     }
 
-    /// A device calls a message back; the answer, when everything is at rest.
+    /// Makes a device's recall; returns the answer, when everything is at rest.
     pub fn recalls(&mut self, at: usize, with: &AccountAddress, seq: Seq) -> Result<(), ChatFault> {
         self.calls_this_back(at, with.clone(), seq);
         self.rest();
@@ -118,7 +119,7 @@ impl World {
         std::mem::take(&mut self.devices[at].last_read)
     }
 
-    /// Whoever has a message that was called back has been told so, once.
+    /// Checks that every account with a recalled message has got the recall, once.
     pub(super) fn check_recalls(&self) {
         for n in 0..PEOPLE {
             let account = person(n);

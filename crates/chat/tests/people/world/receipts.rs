@@ -1,5 +1,4 @@
-//! Receipts: devices that ask who has read what, what they are told of deliveries, and what that
-//! may be.
+//! Receipts: devices that ask for readers, notices of delivery, and checks of both.
 
 use super::{Device, PEOPLE, World, person};
 use model::account::AccountAddress;
@@ -7,22 +6,23 @@ use model::chat::*;
 use model::timeline::Seq;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a device has asked of receipts, and was told.
+/// A device's requests for receipts, and their answers.
 #[derive(Default)]
 pub struct Receipts {
     pub(super) asking: BTreeMap<u32, AccountAddress>,
-    /// What it was told of others' positions.
+    /// Positions of others that it got.
     pub pages: Vec<ReadersPage>,
-    /// What was delivered, as it was told live over this connection, by whom.
+    /// Positions of delivery that it was notified of over this connection, by account.
     pub delivered: BTreeMap<AccountAddress, Seq>,
-    /// Whether its account shares, as it was told last.
+    /// The last privacy setting of its account that it got.
     pub privacy: Option<PrivacyState>,
-    /// Messages of others that it ever had, by whom and place; installed anew it had them, too.
+    /// Messages of others that it ever had, by sender and offset, also before it was installed
+    /// anew.
     pub(super) had: BTreeSet<(AccountAddress, Seq)>,
 }
 
 impl Receipts {
-    /// It is told something. False: that is no receipt.
+    /// Handles a delivery. False: it is no receipt.
     pub(super) fn hears(&mut self, delivery: &ChatDelivery) -> bool {
         match delivery {
             ChatDelivery::Readers(page) => {
@@ -35,7 +35,8 @@ impl Receipts {
                 self.privacy = Some(*state);
             }
             ChatDelivery::Delivered(news) => {
-                // One that is lower says nothing new: a device that came anew has it, too.
+                // A lower position brings nothing new: another device has received the message,
+                // too.
                 let known = self.delivered.entry(news.with.clone()).or_default();
                 *known = news.upto.max(*known);
             }
@@ -44,7 +45,7 @@ impl Receipts {
         true
     }
 
-    /// Its connection has ended.
+    /// Handles the end of its connection.
     pub(super) fn is_cut(&mut self) {
         self.asking.clear();
         self.delivered.clear();
@@ -62,7 +63,7 @@ impl Device {
 }
 
 impl World {
-    /// A device asks how far others are.
+    /// Makes a device's request for others' positions.
     pub(super) fn asks_for_readers(&mut self, at: usize) {
         let group = if self.rng.one_in(2) { self.a_group() } else { None };
         let with = group.unwrap_or_else(|| person(self.rng.below(PEOPLE.into()) as u32));
@@ -73,7 +74,7 @@ impl World {
         }
     }
 
-    /// Who has read what, when everything is at rest.
+    /// The readers of a conversation, when everything is at rest.
     pub fn readers(
         &mut self,
         at: usize,
@@ -89,13 +90,14 @@ impl World {
         fault.map_or_else(|| Ok(pages.last().expect("answered").clone()), Err)
     }
 
-    /// A device sets whether its account shares, or asks; the answer, when everything is at rest.
+    /// Sets whether a device's account shares read positions, or asks; returns the setting, when
+    /// everything is at rest.
     pub fn privacy(&mut self, at: usize, shares_reads: Option<bool>) -> bool {
         let wish = PrivacyWish { shares_reads, ..PrivacyWish::default() };
         self.wants_privacy(at, wish).shares_reads
     }
 
-    /// A device sets its account's privacy, or asks; the answer, when everything is at rest.
+    /// Sets a device's privacy, or asks; returns the setting, when everything is at rest.
     pub fn wants_privacy(&mut self, at: usize, wish: PrivacyWish) -> PrivacyState {
         let session = self.devices[at].session.expect("it is here");
         let number = self.devices[at].number();
@@ -106,12 +108,12 @@ impl World {
         self.devices[at].receipts.privacy.expect("answered")
     }
 
-    /// A device's account blocks somebody; it is so everywhere when everything is at rest.
+    /// Blocks an account; the block holds everywhere when everything is at rest.
     pub fn blocks(&mut self, at: usize, whom: &AccountAddress) {
         self.wants_of_contact(at, whom, ContactOrder::Block);
     }
 
-    /// A device's account has somebody in its list.
+    /// Puts an account into the contact list.
     pub fn lists_contact(&mut self, at: usize, whom: &AccountAddress) {
         let (name, groups) = Default::default();
         self.wants_of_contact(at, whom, ContactOrder::Set { name, groups });
@@ -130,7 +132,7 @@ impl World {
         assert!(self.devices[at].push_answers.iter().any(is_done), "it is answered");
     }
 
-    /// A device acknowledges what it has, and a second goes by.
+    /// Lets a device acknowledge what it has, and a second pass.
     pub fn acknowledges(&mut self, at: usize) {
         let request = self.devices[at].acknowledges().expect("it is here");
         self.ask(at, request);
@@ -138,12 +140,12 @@ impl World {
         self.rest();
     }
 
-    /// What a device was told live of what somebody has of it.
+    /// The position of delivery to an account that a device was notified of.
     pub fn delivered(&self, at: usize, to: &AccountAddress) -> Seq {
         self.devices[at].receipts.delivered.get(to).copied().unwrap_or(0)
     }
 
-    /// Nobody was told of a delivery that was none.
+    /// Checks that a notice of delivery is true.
     pub(super) fn is_delivered(&self, at: usize, news: &DeliveredNews) {
         let account = &self.devices[at].account;
         let theirs = self.devices.iter().filter(|device| device.account == news.with);
@@ -152,7 +154,7 @@ impl World {
         assert!(had.any(|had| had.contains(&said)), "{account} is told {news:?}");
     }
 
-    /// Whoever asks at the end is told what each knows of itself.
+    /// Checks that a request at the end gets the positions that each account itself knows.
     pub(super) fn check_receipts(&mut self) {
         for n in 0..PEOPLE {
             let at = self.devices.iter().position(|it| it.account == person(n)).expect("there");

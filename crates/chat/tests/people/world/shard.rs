@@ -1,4 +1,4 @@
-//! A shard: its service, its log, and what is on its way between them.
+//! A shard: its service, its log, and the calls between them.
 
 use super::{Names, service};
 use base::prng::Prng;
@@ -19,29 +19,29 @@ use testkit::log::{LogOptions, MemoryLog};
 pub struct Shard {
     id: ShardId,
     shards: u16,
-    /// Members up to which a group is written.
+    /// Largest number of members of a group that is written.
     border: u32,
     names: Arc<Names>,
     pub chat: ChatService,
     pub(super) fx: Effects,
     pub(super) log: MemoryLog,
     calls: VecDeque<(Ticket, Call)>,
-    /// Reads that are carried out later than what came behind them.
+    /// Reads that are carried out later than calls behind them.
     reads: Vec<(Ticket, Read)>,
-    /// Answers of reads that come later than those of what was carried out behind them.
+    /// Answers to reads that come later than those to calls behind them.
     late: Vec<Completion>,
     done: VecDeque<Completion>,
     /// The last append to inboxes that the log has refused.
     refused: Option<Ticket>,
     /// Answers to commands, with their numbers.
     pub answers: Vec<(u64, ChatAnswer)>,
-    /// What devices are to be told that are away.
+    /// Push notifications for offline devices.
     pub notifications: VecDeque<(u64, NotificationOrder)>,
 }
 
 type Deliveries = Vec<(ConnRef, ChatDelivery)>;
 
-/// Small ones, so that they are reached.
+/// Small limits, so that they are reached.
 pub fn limits(group_written_members_max: u32) -> Limits {
     let chat = ChatLimits {
         inline_a_session_max: 3,
@@ -120,7 +120,7 @@ impl Shard {
             && self.done.is_empty())
     }
 
-    /// The log carries out a call.
+    /// Lets the log carry out a call.
     pub fn log_works(&mut self, rng: &mut Prng) {
         let is_idle = self.calls.is_empty() && self.reads.is_empty();
         if !self.late.is_empty() && (is_idle || rng.one_in(4)) {
@@ -147,8 +147,8 @@ impl Shard {
         }
     }
 
-    /// The log has no room for the next call, if that puts something into inboxes or the queue for
-    /// other servers; for those behind it there may be some.
+    /// Lets the log refuse the next call, if that appends to inboxes or to the queue for other
+    /// servers; it may have room for calls behind it.
     pub fn log_refuses(&mut self) {
         let next = self.calls.pop_front_if(|(_, call)| match call {
             Call::Write(Write::Append(it)) => {
@@ -167,15 +167,15 @@ impl Shard {
         append.heard.zip(self.refused).is_some_and(|(heard, refused)| refused >= heard)
     }
 
-    /// The service hears an answer of its log.
+    /// Completes a call of the service.
     pub fn completes(&mut self, now: Now) {
         if let Some(completion) = self.done.pop_front() {
             Service::complete(&mut self.chat, now, completion, &mut self.fx);
         }
     }
 
-    /// What the service wants done outside. There may be too many calls: then the log takes none of
-    /// them, and says so at once.
+    /// Takes the effects of the service. If `is_full`, the log has no room and refuses all calls at
+    /// once.
     pub fn take(&mut self, now: Now, is_full: bool) -> (Deliveries, Vec<(ShardId, ChatWord)>) {
         if is_full {
             for (ticket, _) in std::mem::take(&mut self.fx.calls) {
@@ -191,7 +191,8 @@ impl Shard {
         (std::mem::take(&mut self.fx.deliveries), std::mem::take(&mut self.fx.peer_messages))
     }
 
-    /// It dies. Some of what the log was asked is carried out all the same, from the front on.
+    /// Kills the shard, and starts it again. Some open calls are carried out all the same, from the
+    /// front on.
     pub fn restart(&mut self, now: Now, rng: &mut Prng) {
         for _ in 0..rng.below(self.calls.len() as u64 + 1) {
             match self.calls.pop_front() {

@@ -1,11 +1,11 @@
-//! How members of groups are there, as devices say and are told.
+//! Presence of members in groups, as devices send and get it.
 
 use super::World;
 use model::account::AccountAddress;
 use model::chat::{AsideWhat, ChatRequest, GroupLook, LookAtGroup, MemberShow, Show};
 
 impl World {
-    /// A device comes that is given its name when it is here, as those of XMPP are.
+    /// Connects a device that gets its name after the login, as with XMPP.
     pub fn binds(&mut self, at: usize) {
         self.devices[at].binds = true;
         self.connect(at);
@@ -16,7 +16,8 @@ impl World {
         self.rest();
     }
 
-    /// A device goes; what each device is told, when everything is at rest.
+    /// Disconnects a device; returns the presences that each device gets, when everything is at
+    /// rest.
     pub fn goes_from_groups(&mut self, at: usize) -> Vec<(usize, Option<String>)> {
         self.devices.iter_mut().for_each(|device| device.shown.clear());
         self.disconnect(at);
@@ -24,7 +25,8 @@ impl World {
         self.shown()
     }
 
-    /// A device says how it is there; what each device is told, when everything is at rest.
+    /// Sends a device's presence; returns the presences that each device gets, when everything is
+    /// at rest.
     pub fn shows(
         &mut self,
         at: usize,
@@ -40,7 +42,8 @@ impl World {
         self.shown()
     }
 
-    /// A device asks for voice in a group; what each device is told, when everything is at rest.
+    /// Makes a device's request for voice in a group; returns the notices, when everything is at
+    /// rest.
     pub fn asks_for_voice(&mut self, at: usize, group: &AccountAddress) -> Vec<(usize, String)> {
         let session = self.devices[at].session.expect("it is here");
         let group = Box::new(group.clone().into());
@@ -49,8 +52,8 @@ impl World {
         self.asides()
     }
 
-    /// What groups have told each device alone since this was asked last: whom it is about, and
-    /// what.
+    /// Notices of groups to single devices since the last call: the device, and account and content
+    /// of the notice.
     pub fn asides(&mut self) -> Vec<(usize, String)> {
         let mut all = Vec::new();
         for (at, device) in self.devices.iter_mut().enumerate() {
@@ -63,7 +66,7 @@ impl World {
         all
     }
 
-    /// What each device was told: the words with which somebody is there, if any.
+    /// The status texts of presences that each device got, if any.
     fn shown(&self) -> Vec<(usize, Option<String>)> {
         let all = self.devices.iter().enumerate();
         let all = all.flat_map(|(at, device)| device.shown.iter().map(move |it| (at, it)));

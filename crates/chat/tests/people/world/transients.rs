@@ -1,4 +1,4 @@
-//! What is told and kept nowhere: by whom, and that nobody else hears of it, or twice.
+//! Transients: their senders and receivers, and that each is received at most once.
 
 use super::{Device, PEOPLE};
 use super::{World, person};
@@ -9,11 +9,11 @@ use model::chat::{
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What was told: by which device of whom, to whom.
+/// A transient that was sent: account and device of the sender, and receiver.
 pub type Told = (AccountAddress, String, AccountAddress);
 
 impl World {
-    /// A device is typing somewhere.
+    /// Lets a device type to a random receiver.
     pub(super) fn types(&mut self, at: usize) {
         let group = if self.rng.one_in(2) { self.a_group() } else { None };
         let to = group.unwrap_or_else(|| person(self.rng.below(PEOPLE.into()) as u32));
@@ -29,7 +29,7 @@ impl World {
         self.ask(at, ChatRequest::Transient { session, number: 0, transient });
     }
 
-    /// A device is typing; which devices hear of it, when everything is at rest.
+    /// Lets a device type; returns the devices that get the notice, when everything is at rest.
     pub fn typing(&mut self, at: usize, to: &AccountAddress) -> Vec<usize> {
         self.devices.iter_mut().for_each(|device| device.heard.clear());
         self.tells(at, to.clone(), Some(ChatState::Composing));
@@ -37,7 +37,7 @@ impl World {
         (0..self.devices.len()).filter(|&at| !self.devices[at].heard.is_empty()).collect()
     }
 
-    /// A device tells something of so many bytes; whether anybody hears of it.
+    /// Sends a device's transient of this many bytes; returns whether any device gets it.
     pub fn is_heard(&mut self, at: usize, to: &AccountAddress, bytes: usize) -> bool {
         self.devices.iter_mut().for_each(|device| device.heard.clear());
         let session = self.devices[at].session.expect("it is here");
@@ -48,7 +48,7 @@ impl World {
         self.devices.iter().any(|device| !device.heard.is_empty())
     }
 
-    /// A device tells something of so many bytes with a number; its one answer.
+    /// Sends a device's numbered transient of this many bytes; returns its one answer.
     pub fn told_with_number(
         &mut self,
         at: usize,
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Whoever heard of something was told it, once, by whoever said it.
+    /// Checks that every received transient was sent to the receiver, once, by the given sender.
     pub(super) fn check_transients(&self) -> usize {
         let heard = self.devices.iter().map(|device| {
             let mut numbers = BTreeSet::new();
