@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! label              body
-//! reference, PEER_READ   whom the conversation is with
-//! READ                   whose inbox it is u16 bytes | whom it is with
-//! SET                    whom it is with u16 bytes | the draft, if that is set
+//! reference, PEER_READ   other party of the conversation
+//! READ                   the inbox's account u16 bytes | other party
+//! SET                    other party u16 bytes | the draft, if that is set
 //! ```
 //! The labels are in `label.rs`. Invariant: what is encoded is decoded as it was.
 

@@ -1,9 +1,9 @@
 //! Repeats writes that the log refused and whose result no flow waits for, after a pause.
 //!
 //! ```text
-//! refused ─► waits ─► asked for again, when all that was asked for before is answered
-//!              │ a later write of the same is stored: it is over
-//!              └ a later one is refused, too: that waits in its place
+//! refused ─► waits ─► repeated, when all earlier calls are answered
+//!              │ a later write of the row is stored: the refused one is dropped
+//!              └ a later write of the row is refused, too: it replaces the refused one
 //! ```
 //! Of the writes of one row only the last waits. This module does not know the meaning of rows.
 //! Invariant: a repeated write never undoes a later one.

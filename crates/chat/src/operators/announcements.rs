@@ -1,7 +1,7 @@
 //! Announcements: messages of the operator to all connected sessions (XEP-0133 4.23).
 //!
 //! ```text
-//! Announce ─► line ─► the first of it: a slice of the sessions, a pause, the next slice
+//! Announce ─► queue ─► the first announcement: a slice of the sessions, a pause, the next slice
 //! ```
 //! An announcement is not stored: offline accounts do not get it, and neither do devices of
 //! protocols without a message for it. A session that begins during an announcement may get it or

@@ -1,9 +1,9 @@
 //! Import of messages and groups that another server kept for accounts that move here.
 //!
 //! ```text
-//! MoveIn ─► the other's account ─► the conversation's home, or the group's turn ─► its last one
+//! MoveIn ─► the other's account ─► the conversation's home, or the group's turn ─► last message
 //!   answered ◄── in inboxes ◄── appended, with the number of its time ◄── is older ◄──┤
-//!      └───────────────────────── is not: it is there already, or too late ◄──────────┘
+//!      └────────────────── is not older: already imported, or too late ◄──────────────┘
 //! ```
 //! An imported message is appended like one that is sent, behind the last of its conversation, but
 //! with a message number made of the time at which it was sent, which is the same at each import:

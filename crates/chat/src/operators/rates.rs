@@ -70,8 +70,8 @@ impl ByteRates {
         self.domains.set_rate(of_domains, most);
     }
 
-    /// Takes this many bytes. `Err`: the rate that is exceeded, and after how many milliseconds it
-    /// admits these bytes.
+    /// Takes this many bytes. `Err`: the rate that is exceeded, and the milliseconds until it is
+    /// not.
     pub(crate) fn take(
         &mut self,
         now: Now,

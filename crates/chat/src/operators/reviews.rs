@@ -1,9 +1,9 @@
 //! Reviews: messages that wait for the verdict of an external hook before they are sent on.
 //!
 //! ```text
-//! send ─► line of its sender and whom it is for ─► asked ─► verdict, or the time is over ─┐
-//!                                                                                        ▼
-//!                          first of its line? ─► sent on, changed or refused, and who is behind it
+//! send ─► queue of its sender and receiver ─► hook asked ─► verdict, or timeout ─┐
+//!                                                                                ▼
+//!            first of its queue? ─► sent on, changed or refused, and then those behind it
 //! ```
 //! All messages of a queue are reviewed at the same time and leave it in order: messages of one
 //! sender to one conversation stay in order, and a late verdict delays no other queue. No message

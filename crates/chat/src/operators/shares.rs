@@ -11,8 +11,8 @@ use model::limits::ChatLimits;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Accounts and domains that are counted in a half. When there are more, the half with the fewest
-/// bytes is forgotten.
+/// Accounts and domains that are counted in a half of the writes. When there are more, those below
+/// the median of bytes are forgotten.
 const STORERS_MAX: usize = 16_384;
 
 /// Bytes that accounts and domains have stored recently.

@@ -3,7 +3,7 @@
 //! ```text
 //! stored ─► a parcel for each shard ─► there: appended ─► placed up to n ─► leaves the outbox
 //!              ▲ numbered, in order       │ lost, or refused
-//!              └─── once more, from the first that is not confirmed
+//!              └─── repeated, from the first that is not confirmed
 //! ```
 //! Parcels to a shard are sent in the order of the log, and accepted in no other; so an inbox has a
 //! conversation's messages in their order. The number of parcels on their way is limited by the

@@ -1,10 +1,10 @@
 //! Arrivals from other domains ([`model::chat::foreign`]), for accounts of this server.
 //!
 //! ```text
-//! elsewhere ─► home of the account here: has that blocked it? ─┬─► presence, probes, stanzas:
+//! elsewhere ─► home of the account here: sender is blocked?   ─┬─► presence, probes, stanzas:
 //!                  ▲                                           │   for its devices
 //!                  └────── answered ◄── home of the foreign ◄──┘
-//!                                       account: send, wishes, questions, as any account's
+//!                                       account: messages, requests, as any account's
 //! ```
 //! A block of a whole domain is known only at the home of the account that made it, so every
 //! arrival for an account passes its home, in its queue. A foreign account's messages to a room

@@ -1,11 +1,11 @@
 //! People: the contacts of each account of this shard, and the visibility of presence.
 //!
 //! ```text
-//!                          ┌ not here: its rows are read
-//! wish, word, list ─► line ┤
-//!                          └ one at a time ─► a row is written ─► applied ─► answered, told
-//!                                                                  └► what the other's home has
-//!                                                                     to know, until it does
+//!                             ┌ not in memory: its rows are read
+//! order, word, list ─► queue ─┤
+//!                             └ one at a time ─► a row is written ─► applied ─► answered, sent
+//!                                                                     └► words to the contact's
+//!                                                                        home, until confirmed
 //! ```
 //! An account's ties are rows at its home, read when they are needed and kept while there is room.
 //! An account whose home owes another home a word has a row that marks this, written before, by

@@ -1,8 +1,8 @@
 //! Ends the ties of accounts that were removed from the account book.
 //!
 //! ```text
-//! book: row ─► account removed ─► rules rise ─► rows are read ─► which inbox? ─► its ties end,
-//!                                                                one at a time ─► row deleted
+//! book: row ─► account removed ─► new rules ─► rows are read ─► inbox found ─► its ties end,
+//!                                                               one at a time ─► row deleted
 //! ```
 //! The book writes a row before it removes an account, so a crash between the two, or later, leaves
 //! the row, and the next start continues. Ties end as by an order to remove each contact, so other

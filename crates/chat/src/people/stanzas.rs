@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! HandTo ─► the account is found ─► neither has blocked the other ─► its home ─► its devices
-//!    Done, or why not ◄──────────────────────────────────────────────────┘
+//!    Done, or a fault ◄──────────────────────────────────────────────────┘
 //! ```
 //! Receivers of a session's directed presence learn when it goes offline, here and elsewhere. This
 //! module does not interpret stanzas. Invariants: a session is answered once; a receiver of

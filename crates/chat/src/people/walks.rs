@@ -1,7 +1,7 @@
 //! Walks: an account's contacts are sent its presence, or asked for theirs, in slices.
 //!
 //! ```text
-//! changed ─► ready ─► a slice of the contacts, a word a shard ─► heard by all ─► the next slice
+//! changed ─► ready ─► a slice of the contacts, a word a shard ─► all confirmed ► the next slice
 //!              ▲                                                                  │ no more
 //!              └── changed meanwhile, and not too often ──────────────────────────┘
 //! ```

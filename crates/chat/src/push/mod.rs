@@ -284,7 +284,7 @@ impl Chat {
             if at > now.mono {
                 return Some(at);
             }
-            // Rounds of the hub come on top of those of the slow ways.
+            // All ways together may have `most` rounds for each way.
             if self.pushes.rounds.len() >= WAYS * most as usize || !self.log.may_ask() {
                 return None; // the end of any round makes a turn
             }

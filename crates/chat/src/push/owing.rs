@@ -2,7 +2,7 @@
 //! all are sent.
 //!
 //! ```text
-//!                    entry placed            due                all ways have told it
+//!                    entry placed            due                all ways have sent it
 //!   (mark written) ───────────► Waiting ───────────► in a round ───────────────────────► gone
 //!                                  ▲   a device has it: gone       │ refused, more came
 //!                                  └───────────────────────────────┘

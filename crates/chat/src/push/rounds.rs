@@ -2,8 +2,8 @@
 //! its conversations, and then sent.
 //!
 //! ```text
-//! rows ─► whose account is it? ─► (after a start: where to begin) ─► inbox ─► what is read
-//!   ─► the beginnings of the last messages ─► told (`telling.rs`) ─► the answers ─► over, or later
+//! rows ─► account ─► (after a start: where to begin) ─► inbox ─► read positions
+//!   ─► beginnings of the last messages ─► orders (`telling.rs`) ─► answers ─► over, or later
 //! ```
 //! Each step is one call or query, which is answered once. If a read fails, the round ends as if
 //! its notifications had been refused for now. Invariant: an account has one round at most, and a

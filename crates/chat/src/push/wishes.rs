@@ -1,7 +1,7 @@
 //! Requests about an account's push registrations and quiet hours, carried out one after another.
 //!
 //! ```text
-//! wish ─► line ─► the rows are read ─► judged ─► a row is written ─► answered
+//! request ─► queue ─► rows are read ─► judged ─► a row is written ─► answered
 //!                                        ├─► other accounts give the device up (yields.rs)
 //!                                        └─► a code is pushed to the device ─► answered
 //! ```
@@ -34,7 +34,7 @@ use std::time::Duration;
 /// Requests of one account that may wait. A further one is answered as busy.
 const LINE_MAX: usize = 64;
 
-/// Validity of a code, seconds; a code is accepted for at most twice as long.
+/// A code is valid for at least this long, and at most twice as long, seconds.
 const CODE_S: u64 = 600;
 
 /// Pause between two codes for one account.

@@ -1,7 +1,7 @@
 //! Yields: a push device belongs to the account that registered it last.
 //!
 //! ```text
-//! Register ─► judged ─► every shard: who else has this device? ─► each of them gives it up ─┐
+//! Register ─► judged ─► every shard: other accounts with the device ─► each gives it up ─────┐
 //!                          registered, answered ◄── all have ────────────────────────────────┘
 //! ```
 //! A phone changes hands, or another user logs in with it: it then shows no notification for its

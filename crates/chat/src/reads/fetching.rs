@@ -1,7 +1,7 @@
 //! Fetching: reads of parts of this shard's conversations, for readers on any shard.
 //!
 //! ```text
-//! Fetch ─► may it? (of a group) ─► each range by one call ─────────────────────────► Fetched
+//! Fetch ─► allowed? (of a group) ► each range by one call ─────────────────────────► Fetched
 //!                                        ├─► over a gap: what was amended there ───────┤
 //!                                        └─► amended in a group: has the reader left? ─┘
 //! ```

@@ -4,8 +4,8 @@
 //! messages at the homes of their conversations, each run of consecutive messages by one call.
 //!
 //! ```text
-//! Pull ─► references (this shard) ─► ranges, a question a shard ─► messages ─► Page
-//! History ─► the partner's account ─► one range ──────────────────► messages ─► History
+//! Pull ─► references (this shard) ─► ranges, a query a shard ─► messages ─► Page
+//! History ─► the other party's account ─► one range ──────────► messages ─► History
 //! ```
 //! An archive is read by parts of either ([`archive`]).
 //!

@@ -1,8 +1,8 @@
 //! Orders to the account book: the clients that may give them, and the treatment of their sessions.
 //!
 //! ```text
-//! wish ─► may it? ─► under way, and not looked at ─► the book ─► answered ─► looked at again
-//! registration ─► is there an account? ─► under way ─► the book ─► answered
+//! request ─► allowed? ─► open, session not checked ─► the book ─► answered ─► session checked
+//! registration ─► account exists? ─► open ─► the book ─► answered
 //! ```
 //! The book owns passwords and accounts, and checks again whose order it is. A session with an open
 //! order is skipped by the walk that follows a change of the rules: else a device that has changed

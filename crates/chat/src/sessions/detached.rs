@@ -288,7 +288,7 @@ impl Chat {
     /// Handles a delivery that was returned because its connection has ended: the session may be
     /// detached, or have moved.
     pub(crate) fn came_back(&mut self, to: ConnRef, delivery: ChatDelivery, fx: &mut Effects) {
-        // The first four are in the inbox; a transient is only for devices that are connected.
+        // These can be read from the inbox, except a transient, which is for connected devices.
         let is_left_out = matches!(
             delivery,
             ChatDelivery::Message { .. }

@@ -1,9 +1,9 @@
 //! Tokens by which devices log in again without a password (XEP-0484).
 //!
 //! ```text
-//! Token ──► the account's tokens are read ─► one more row ─► stored ─► given
+//! Token ──► the account's tokens are read ─► one more row ─► stored ─► sent
 //! Token, without a secret ──► the device's row is deleted ──► revoked
-//! Redeem ─► the device's row is read ─► MAC, time, epoch are right ─► let in, as by a password
+//! Redeem ─► the device's row is read ─► MAC, time, epoch are valid ─► logged in, as by password
 //! ```
 //! A device has a row at its account's home, with its last token and the one before: that stays
 //! valid until the newer one is used, since the answer with the newer one may have been lost. A row

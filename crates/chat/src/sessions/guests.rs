@@ -2,8 +2,8 @@
 //! ANONYMOUS, RFC 4505).
 //!
 //! ```text
-//! login ─► account's row ─► row of its erasure ─► let in ─► session ends ─► erased
-//!                             └─ after a start: erased ─────────────────────┘
+//! login ─► account's row ─► row of its erasure ─► session ─► session ends ─► erased
+//!                             └─ after a start: erased ──────────────────────┘
 //! ```
 //! The erasure of a guest is stored before its login, so a crash leaves nothing that it sent.
 //! Invariant: guests and running erasures together never exceed the limit, and each guest has a

@@ -1,7 +1,7 @@
 //! Login of a device: authentication, then the account, then the position in the inbox.
 //!
 //! ```text
-//! Login ─► access (at once, later, in steps) ─► account's row ─► inbox's standing ─► LoggedIn
+//! Login ─► access (at once, later, in steps) ─► account's row ─► inbox's cursor ─► LoggedIn
 //! ```
 //! The cheapest check comes first; no state is kept for a refused login. A connection that ends
 //! meanwhile is forgotten, and late answers for it are ignored. Invariant: a connection has one

@@ -3,8 +3,8 @@
 //! ```text
 //! Transient ─► the receiver's account ─► neither has blocked the other ─┐
 //!         └──► the group's home ─► its sender may speak there ──────────┤
-//!                                  the inboxes' shards ◄────────────────┘ ─► devices that are
-//!                                      here, in a group of those who have not blocked its sender
+//!                                  the inboxes' shards ◄────────────────┘ ─► connected
+//!              devices, in a group those of members who have not blocked the sender
 //! ```
 //! A transient that may not be delivered is dropped: that is counted, and reported to the session
 //! if the transient has a number. A receiver without a connected device is no such case.

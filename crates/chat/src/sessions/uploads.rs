@@ -1,7 +1,7 @@
 //! Upload permissions: the files that an account may upload, with limits per day.
 //!
 //! ```text
-//! asked ─► is it one that is taken? ─► the account's row ─► enough today? ─► row ─► answered
+//! asked ─► type and size allowed? ─► the account's row ─► within the quota? ─► row ─► answered
 //! ```
 //! The storage is not asked: URLs are signed, and the bytes never pass through this server. A
 //! permission counts whether or not it is used. Invariant: a permission is given when it is counted

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! Erase ─► a row says so ─► messages ─► groups ─► contacts ─► nodes ─► rows ─► the account's row
-//!            │ after a start: goes on at the place that the row says             │
-//!            └─ nobody logs in by the name, and its sessions have ended          └─► its own row
+//!            │ after a start: goes on at the offset of the row                   │
+//!            └─ logins by the name are refused, and its sessions have ended      └─► its own row
 //! ```
 //! Each step makes requests as an operator's errand would ([`errands`](crate::operators::errands)),
 //! so every rule of conversations, groups and contacts holds, and others are notified as usual: a

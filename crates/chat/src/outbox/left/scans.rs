@@ -1,7 +1,7 @@
 //! Scans: searches of this shard's inboxes for entries of messages that a crash left undistributed.
 //!
 //! ```text
-//! Seek ─► the next scan of that inbox ─► a page, backwards ─► told: it is there │ it is older
+//! Seek ─► the next scan of that inbox ─► a page, backwards ─► answers: found │ too old
 //!            ▲ others that come meanwhile    └─ the next page
 //! ```
 //! A scan reads an inbox backwards until its entries are older than those sought, once for all

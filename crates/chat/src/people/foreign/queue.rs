@@ -250,8 +250,8 @@ impl Chat {
 /// Label and body of a message in a queue.
 ///
 /// ```text
-/// label: conversation 16 | place there u64
-/// body:  version u8 | place in its conversation u64 | text of what it quotes u32 bytes | envelope
+/// label: conversation 16 | offset there u64
+/// body:  version u8 | offset in its conversation u64 | text of its quote u32 bytes | envelope
 /// ```
 /// Numbers are little-endian.
 fn encode(conversation: TimelineId, message: &ChatMessage) -> (Box<[u8]>, Box<[u8]>) {

@@ -1,12 +1,12 @@
 //! Nodes (PEP): items that accounts of this shard publish, or store for themselves.
 //!
 //! ```text
-//!                           ┌ not here: its rows are read
-//! question, order ─► line ──┤
-//!                           └ one at a time ─► may it? ─┬─► items are read ─────────► answered
+//!                           ┌ not in memory: its rows are read
+//! request ─► queue ─────────┤
+//!                           └ one at a time ─► allowed? ┬─► items are read ─────────► answered
 //!                                                       └─► items, then the node's row
-//!                                                           are written ─► answered, told
-//!                                                                       └► litter goes
+//!                                                           are written ─► answered, notified
+//!                                                                       └► litter deleted
 //! ```
 //! An account's nodes are stored at its home and held in memory without their items, which are read
 //! when they are requested. The memory is a cache: accounts without requests are forgotten when

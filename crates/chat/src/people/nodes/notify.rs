@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! change ─► sessions of the account: at once, all of it
-//!        ─► the account's ties ─► subscribers that still may know: a word a shard, at once
-//!        ─► contacts: what is untold of a node ─► a walk ─► a word a shard and slice
+//!        ─► the account's ties ─► subscribers that may still read it: a word a shard, at once
+//!        ─► contacts: unsent changes of a node ─► a walk ─► a word a shard and slice
 //! ```
 //! While an account's walk is under way, or has to wait, changes are merged: of an item only the
 //! newest state is kept. So the work depends on contacts and time, not on the number of changes.

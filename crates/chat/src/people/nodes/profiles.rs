@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! Has(profile) ─► known ──────────────────────────────► interests of the session
-//!              └► not ─► one device is asked ─► Is ─┬─► of all who have it, if it is proved
-//!                         others wait      no answer└─► else of this one; the next is asked
+//!              └► not ─► one device is asked ─► Is ─┬─► of all with this profile, if proved
+//!                         others wait      no answer└─► else of this device; the next is asked
 //! ```
 //! Invariants: one device of a profile is asked at a time; interests that are not proved hold for
 //! that device alone; a session that has ended leaves nothing here.

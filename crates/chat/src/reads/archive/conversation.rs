@@ -1,7 +1,7 @@
 //! The archive of a conversation: of an account with another one, or of a group.
 //!
 //! ```text
-//! ids: is each of them there? ─► times: each is searched for ─► one range of the conversation
+//! ids: each is looked up ─► times: each is searched for ─► one range of the conversation
 //! ```
 //! An id names the offset of its message, and times are in the order of offsets, so messages in
 //! between need not be read. This module does not read: it names the ranges to read, and is given
