@@ -59,7 +59,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 /// Time for the shards to answer, beside what a request itself wants to wait.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Questions to the directory at once. One more is told to come back.
+/// Most queries to the directory at once. One more gets `busy`.
 const LOOKUPS_MAX: usize = 16;
 
 /// Passwords that are looked at, at once; the next ones wait. Each costs a core for a moment.
@@ -70,11 +70,11 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) control: Arc<dyn Control>,
     pub(crate) feed: Arc<Feed>,
-    /// Tells this process's event ids from another's.
+    /// Distinguishes this process's event ids from another's.
     pub(crate) boot: u64,
     pub(crate) webhooks: Arc<Roster>,
     pub(crate) streams: Arc<SourceSeats>,
-    /// Streams for which there was none.
+    /// Streams refused for lack of a seat.
     pub(crate) streams_refused: AtomicU64,
     /// One backup at a time.
     pub(crate) backups: Arc<Semaphore>,
@@ -105,7 +105,7 @@ pub(crate) struct Shared {
     pub(crate) hashing: Semaphore,
     pub(crate) audit_log: AuditLog,
     pub(crate) broadcasts: Broadcasts,
-    /// Figures of the console, while somebody looks.
+    /// Figures of the console, while it has readers.
     pub(crate) live: Live,
     /// The last hour of its figures.
     pub(crate) history: History,
@@ -204,18 +204,17 @@ impl Shared {
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(limits);
     }
 
-    /// Ends the sessions at the console of these users for which nothing stands any more: the
-    /// account is gone or disabled, has another password or another role, or was kicked. May
-    /// block.
+    /// Ends the console sessions of these users that are no longer justified: the account was
+    /// removed or disabled, has another password or role, or was kicked. May block.
     pub(crate) fn end_outdated(&self, users: Vec<String>) {
         for user in users {
-            // Who cannot be looked up has no session.
+            // A user that cannot be looked up has no session.
             let standing = self.settings.people.standing(&user).ok().flatten();
             self.sessions.end_of_user(&user, self.role(&user).zip(standing));
         }
     }
 
-    /// A seat for an answer that goes on, for somebody there.
+    /// A seat for a stream to this visitor.
     pub(crate) fn stream_seat(&self, visitor: &Visitor) -> Result<SourceSeat, Fault> {
         self.streams.take(visitor.source()).map_err(|why| {
             self.streams_refused.fetch_add(1, Ordering::Relaxed);
@@ -229,14 +228,14 @@ impl Shared {
     /// Asks the shards; the answer comes by what is returned.
     pub(crate) fn pose(&self, command: Command) -> oneshot::Receiver<Answer> {
         let (tell, told) = oneshot::channel();
-        // Nobody is there to hear it when the request was given up.
+        // The receiver is gone if the request was cancelled.
         self.control.ask(command, Box::new(move |answer| drop(tell.send(answer))));
         told
     }
 
-    /// Begins work that takes as long as it takes, on a thread of its own that nobody waits for at
-    /// the server's end. With the last of `places` gone it is refused; its place is free again
-    /// before it is told, for whoever hears it may ask for the next one.
+    /// Runs work of unlimited duration on a thread of its own, for which the server's end does not
+    /// wait. It is refused if none of `places` is free; its place is freed before its result is
+    /// delivered, because the receiver may start the next work at once.
     pub(crate) fn begin<T: Send + 'static>(
         places: &Arc<Semaphore>,
         name: &str,
@@ -247,7 +246,7 @@ impl Shared {
         let life = move || {
             let done = work();
             drop(permit);
-            // Nobody is there to hear it when the request was given up.
+            // The receiver is gone if the request was cancelled.
             drop(tell.send(done));
         };
         Builder::new().name(name.into()).spawn(life).map_err(|_| Fault::busy())?;

@@ -1,7 +1,7 @@
 //! The console: the files of `clients/console` that the API gives to browsers.
 //!
-//! The files are in the binary as they are in the repository, few, small and the same for
-//! everybody; all figures come from the API. Invariant: a page may run, show and reach only what
+//! The files are embedded in the binary as they are in the repository: few, small and the same for
+//! all users; all figures come from the API. Invariant: a page may run, show and reach only what
 //! its own origin serves.
 
 use axum::http::header::{

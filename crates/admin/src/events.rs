@@ -1,8 +1,8 @@
-//! Happenings by id, and which of them somebody wants.
+//! Events by id, and filters of their readers.
 //!
 //! The stream and the webhooks use the same words ([`crate::answers::events`]). 64-bit numbers are
-//! text, for many a reader of JSON keeps only 53 bits. Invariant: an id made by [`id`] names a
-//! place in this process's feed and no other's, and [`message_id`] never makes the same one.
+//! text, because many readers of JSON keep only 53 bits. Invariant: an id made by [`id`] names a
+//! place in this process's feed and in no other, and [`message_id`] never makes the same one.
 
 use crate::answers::events::{self as bodies, AnyEvent};
 use crate::feed::{Happening, Wish, topic};
@@ -40,7 +40,8 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Of this product and these types; all types when there are none. An unknown one comes back.
+    /// A filter for this product and these types; all types if none are given. An error returns the
+    /// unknown type.
     pub(crate) fn new<'a>(
         product: Option<ProductKey>,
         types: impl Iterator<Item = &'a str>,
@@ -115,7 +116,8 @@ impl Filter {
     }
 }
 
-/// The id of the event at this place: the boot's number tells one process's places from another's.
+/// The id of the event at this place: the boot's number distinguishes one process's places from
+/// another's.
 pub(crate) fn id(boot: u64, place: u64) -> String {
     format!("{boot}-{place}")
 }

@@ -87,9 +87,9 @@ pub struct MetricReading {
 /// People who log in to the console by name and password, wherever their passwords are. Both may
 /// block.
 pub trait ConsolePeople: Send + Sync {
-    /// The epoch of the user with this name, if it has this password and is not disabled: it
-    /// changes with a new password, or when the user's sessions were ended. Costs the same for a
-    /// name that nobody has.
+    /// The epoch of the user with this name, if it has this password and is not disabled; the epoch
+    /// changes with a new password, or when the user's sessions are ended. Costs the same for an
+    /// unknown name.
     fn check(&self, name: &str, password: &str) -> Result<Option<u64>, UserFault>;
 
     /// Epoch of the user with this name, whatever its password, if it is not disabled.
@@ -141,13 +141,13 @@ impl Readiness {
         self.reasons().is_empty()
     }
 
-    /// Whether clients belong here. A log that is full takes nothing new, but everybody comes in,
-    /// reads and removes, and so makes room; of one that failed nobody knows what it has.
+    /// Whether this node accepts clients. If a log is full it accepts no writes, but clients may
+    /// connect, read and remove, which makes room; if a log has failed, its content is unknown.
     pub fn takes_connections(&self) -> bool {
         !self.draining && !self.logs.contains(&LogHealth::Failed)
     }
 
-    /// Whether it leads, so that whoever balances load among nodes sends clients here.
+    /// Whether the node leads, so that load balancers send clients here.
     pub fn leads(&self) -> bool {
         self.takes_connections() && !self.isolated
     }
@@ -367,8 +367,8 @@ impl RunningApi {
         let _ = finished.recv();
     }
 
-    /// Takes no more requests, ends the streams, lets open requests and the webhooks' last batches
-    /// end, and returns when all of it is over. Nothing is published after this.
+    /// Accepts no more requests, ends the streams, lets open requests and the webhooks' last
+    /// batches end, and returns when all of it is done. Nothing may be published after this.
     pub fn stop(mut self) {
         self.end();
     }

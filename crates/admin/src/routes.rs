@@ -1,4 +1,4 @@
-//! The handlers, one file a noun: each reads an order, asks the shards, tells the answer.
+//! The handlers, one file per noun: each reads an order, asks the shards and answers.
 //!
 //! A handler holds no state between requests and knows no other handler.
 
@@ -29,7 +29,7 @@ use axum::extract::{Path, Query};
 use model::ports::control::{Answer, Command};
 use model::ports::topics::{TopicAnswer, TopicCommand};
 
-/// A percent-decoded part of a path; one that is not UTF-8 is refused like all that makes no sense.
+/// A percent-decoded part of a path; one that is not UTF-8 is refused as invalid.
 type Part = Result<Path<String>, PathRejection>;
 
 fn part(part: Part) -> Result<String, Fault> {

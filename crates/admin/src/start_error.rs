@@ -14,9 +14,9 @@ pub enum ApiStartError {
         /// The system's words.
         error: io::Error,
     },
-    /// The token is empty, so everybody could use the API.
+    /// The token is empty, so the API would be open to everyone.
     NoToken,
-    /// A webhook wants events of a type that there is not.
+    /// A webhook names an unknown type of event.
     UnknownType {
         /// The type.
         found: String,

@@ -31,7 +31,7 @@ const TEXT_BYTES_MAX: usize = 512;
 pub(crate) struct Entry {
     /// When it was over, Unix milliseconds.
     pub(crate) at_ms: u64,
-    /// Name of the token, or `xmpp:` and the user; null: there was none, or nobody has it.
+    /// Name of the token, or `xmpp:` and the user; null: the request had none, or an unknown one.
     pub(crate) token: Option<String>,
     /// Address of the caller, where it is known.
     pub(crate) peer: Option<String>,
@@ -44,13 +44,13 @@ pub(crate) struct Entry {
     pub(crate) outcome: Outcome,
     /// Status of the answer.
     pub(crate) status: u16,
-    /// The code of what was answered, where that was a refusal.
+    /// The error code of the answer, if it was a refusal.
     pub(crate) code: Option<&'static str>,
     /// Number of further calls that were alike since the last entry of their kind.
     pub(crate) more: u64,
 }
 
-/// An entry as it is kept and told: numbers rise by one.
+/// An entry as stored and returned: numbers rise by one.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AuditLogEntry")]
 pub(crate) struct Numbered<'a> {
@@ -88,7 +88,7 @@ impl Outcome {
 pub(crate) enum Keep {
     /// Alone, on stable storage.
     Each,
-    /// With others like it, within so many milliseconds.
+    /// Gathered with similar entries, within this many milliseconds.
     Gathered(u64),
 }
 
@@ -130,7 +130,7 @@ impl AuditLog {
         entries.iter().for_each(|entry| self.write(entry, keep == Keep::Each));
     }
 
-    /// Writes what is gathered and not told yet.
+    /// Writes gathered entries that are not written yet.
     pub(crate) fn flush(&self) {
         let left = self.pace().flush();
         left.iter().for_each(|entry| self.write(entry, false));

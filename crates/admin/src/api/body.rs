@@ -1,7 +1,7 @@
 //! Bodies of requests: whole, within the limit, and read into the order they should be.
 //!
-//! A body that announces more than the limit is refused before it is read; one that is wrong is
-//! refused with the field and what it may be, never with what it was, which may be a secret. It
+//! A body that announces more than the limit is refused before it is read; an invalid one is
+//! refused with the field and the permitted values, never with its value, which may be a secret. It
 //! knows no order's meaning. Invariant: memory holds no more of a body than the limit.
 
 use crate::fault::Fault;
@@ -21,14 +21,14 @@ const LEFT: Duration = Duration::from_secs(10);
 /// Bytes of a body that are read on after it was refused; more breaks the connection.
 const UNREAD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// The one field of all orders in which null says something: a product's topic is taken away.
+/// The only field in which null has a meaning: it removes a product's topic.
 const NULLABLE: &str = "topic";
 
 /// Room for all bodies together, with a permit for each KiB. It grows at once; it shrinks as bodies
 /// give back what they have.
 pub(crate) struct BodyRoom {
     room: Arc<Semaphore>,
-    /// KiB that there are, taken or not, and that there should be.
+    /// KiB of the semaphore, free or in use, and the number it should have.
     kib: Mutex<(u64, u64)>,
 }
 
@@ -58,8 +58,8 @@ impl BodyRoom {
 /// Room that the bytes of a body take, given back when this is dropped.
 pub(crate) type Held = Option<OwnedSemaphorePermit>;
 
-/// The whole body, of at most so many bytes in so many milliseconds. `room` has a permit for each
-/// KiB that all bodies together may have.
+/// Reads the whole body, of at most this many bytes, within this many milliseconds. `room` has a
+/// permit for each KiB that all bodies together may have.
 pub(crate) async fn whole(
     body: Body,
     (limit, ms_max): (usize, u32),
@@ -93,7 +93,7 @@ pub(crate) async fn whole(
     }
 }
 
-/// Takes room for so many bytes in all.
+/// Takes permits until `held` covers this many bytes.
 fn hold(held: &mut Held, bytes: usize, room: &Arc<Semaphore>) -> Result<(), Fault> {
     let wanted = bytes.div_ceil(1024) - held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
     let wanted = u32::try_from(wanted).map_err(|_| Fault::busy())?;

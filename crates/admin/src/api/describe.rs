@@ -1,9 +1,9 @@
-//! How a handler tells what it takes and what it answers: by the types in its signature.
+//! Descriptions of handlers' arguments and answers, derived from the types in their signatures.
 //!
-//! An argument that reads something of a request ([`Takes`]) and what is returned ([`Answers`]) add
-//! their part to the description of the route; so it cannot say another type than the handler has.
+//! An argument that reads a part of a request ([`Takes`]) and the returned type ([`Answers`]) add
+//! their part to the description of the route; so it cannot name another type than the handler has.
 //! It knows no route. Invariant: a handler whose argument or answer is not described does not
-//! compile as one of a route.
+//! compile as a route's handler.
 
 use super::texts;
 use crate::answers::events::{AnyEvent, Gap};
@@ -28,8 +28,8 @@ use std::marker::PhantomData;
 /// Where components of the description are.
 pub(crate) const SCHEMAS: &str = "/components/schemas";
 
-/// Schemas of what is read and of what is written, which are not alike: what may be left out of an
-/// order is always in an answer.
+/// Schemas of requests and of answers, which differ: a field that may be omitted in an order is
+/// always present in an answer.
 pub(crate) struct Schemas {
     pub(crate) read: SchemaGenerator,
     pub(crate) written: SchemaGenerator,

@@ -51,7 +51,7 @@ impl Fault {
         Fault { status, code, message: message.into(), retry_after_s: None, elsewhere: Vec::new() }
     }
 
-    /// The request makes no sense; the message says what would.
+    /// The request is invalid; the message says what would be valid.
     pub(crate) fn bad(message: impl Into<String>) -> Fault {
         Fault::new(StatusCode::BAD_REQUEST, "bad_request", message)
     }
@@ -292,7 +292,7 @@ impl Fault {
             ChatFault::Invalid => Fault::bad("invalid chat request"),
             ChatFault::TooLarge => Fault::too_large("larger than [chat] allows"),
             ChatFault::Busy => {
-                // It may have been done: whoever asks again with the same id has it once.
+                // The order may have been executed: a retry with the same id does not repeat it.
                 let busy = Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", why.meaning());
                 Fault { retry_after_s: Some(1), ..busy }
             }

@@ -1,10 +1,10 @@
-//! The way in: token, scope, product, size of the body, and an entry in the audit log.
+//! Guard of the API: token, scope, product, size of the body, and an entry in the audit log.
 //!
 //! Every request passes [`guard`] before its handler. The [table](crate::table) has the demands of
-//! a route; this file knows no path's meaning. A call that changes something runs on when its
-//! caller goes away, so that none is done and not told. Invariant: without a token nothing but the
-//! open routes answers, no handler sees a body above the limit, and the entry of a call is kept
-//! before the call is answered.
+//! a route; this file knows no path's meaning. A call that changes something continues when its
+//! caller disconnects, so that no change is missing in the audit log. Invariant: without a token
+//! only the open routes answer, no handler sees a body above the limit, and the entry of a call is
+//! stored before the call is answered.
 
 use crate::api::Shared;
 use crate::audit_log::{Entry, Keep, Outcome, cut};
@@ -166,7 +166,7 @@ pub(crate) async fn guard(
         drop(at_work);
         response
     };
-    // The caller may go; what it asked for is done and told all the same.
+    // The caller may disconnect; its order is executed and logged all the same.
     tokio::spawn(work).await.unwrap_or_else(|_| Fault::internal().into_response())
 }
 
@@ -183,7 +183,7 @@ pub(crate) fn login_failed(api: &Shared, address: IpAddr, user: Option<&str>) {
     }
 }
 
-/// The answer where there is no route: only who has a token hears that there is none.
+/// The answer for an unknown route: only a caller with a token learns that it does not exist.
 pub(crate) async fn nothing(api: &Arc<Shared>, request: Request, fault: Fault) -> Response {
     let (parts, stream) = request.into_parts();
     body::pass_over(stream.into_data_stream());
@@ -300,7 +300,7 @@ impl Call {
 async fn refuse(api: &Arc<Shared>, mut call: Call, fault: Fault) -> Response {
     let response = fault.into_response();
     if call.token.is_none() {
-        // What a stranger asks for is its own choice: one entry for all of it.
+        // A stranger chooses the path freely, so all its requests share one entry.
         call.action = "any".into();
     }
     let entry = call.entry((api.settings.wall_ms)(), &response);
@@ -314,6 +314,6 @@ async fn note(api: &Arc<Shared>, keep: Keep, entry: Entry) {
         return;
     }
     let api = Arc::clone(api);
-    // It says itself when it cannot.
+    // The audit log itself reports a failure to write.
     let _ = tokio::task::spawn_blocking(move || api.audit_log.keep(keep, &entries)).await;
 }

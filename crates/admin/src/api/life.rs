@@ -1,7 +1,7 @@
-//! The API's life: it serves, finishes what it was asked, ends.
+//! Life of the API: it serves, finishes its open requests, and ends.
 //!
-//! While it finishes nobody is accepted, who asks nothing is closed, and each request that had come
-//! is answered with `Connection: close`; only streams of events go on, for their last events. It
+//! While it finishes, it accepts no connections, closes idle ones, and answers each request that
+//! had arrived with `Connection: close`; only streams of events continue, for their last events. It
 //! knows no routes. Invariant: no request is cut off within its own limits ([`longest`]).
 
 use crate::api::{ANSWER, Shared, router};
@@ -36,8 +36,8 @@ pub(crate) enum Phase {
     Ended,
 }
 
-/// Says of an answer that it is the connection's last, from the server's end on: the connection
-/// may not know yet that it ends, and its caller would ask on.
+/// Marks an answer as the connection's last, once the server is stopping: the client may not know
+/// yet that the connection ends, and would send another request.
 pub(crate) async fn said_to_be_last(
     State(phases): State<watch::Receiver<Phase>>,
     request: Request,

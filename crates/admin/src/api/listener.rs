@@ -1,9 +1,9 @@
 //! A listener that holds a bounded number of connections, each within its times.
 //!
-//! [`seats`] gives out seats and chooses the connection that gives way to a newcomer; here a
-//! connection is cut when it was told to go, when the head of a request or the next request does
-//! not come in time, and when the peer does not read its answer. A newcomer for whom nobody can
-//! give way is told to come back. This module knows nothing of HTTP but that one answer. Invariant:
+//! [`seats`] gives out seats and chooses the connection that gives way to a newcomer; this file
+//! cuts a connection that was told to go, whose request head or next request does not arrive in
+//! time, or whose peer does not read its answer. A newcomer for whom no connection can give way is
+//! answered that it should retry. This module knows nothing of HTTP but that one answer. Invariant:
 //! a seat lives exactly as long as its connection.
 
 mod seats;
@@ -35,20 +35,21 @@ const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: applicatio
     {\"error\":{\"code\":\"busy\",\"message\":\"all API connections are in use: retry in \
     a second\"}}";
 
-/// Newcomers that are told so at once. One more is closed without a word.
+/// Most newcomers that get this answer at once. One more is closed without an answer.
 const TOLD_MAX: usize = 32;
 
 /// Time that a newcomer has to hear it.
 const TOLD: Duration = Duration::from_secs(1);
 
-/// Connections on their way out beyond which nobody is accepted.
+/// Connections on their way out above which no newcomers are accepted.
 const LEAVING_MAX: usize = 64;
 
 /// The bounds of a door.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DoorLimits {
-    /// Connections of all its listeners. One more takes the seat of one that has not shown a
-    /// token, else of one that has asked nothing for longest, else it is told to come back.
+    /// Most connections of all listeners. One more takes the seat of one that has not shown a
+    /// token, else of the one that has been idle for longest, else it is answered that it should
+    /// retry.
     pub connections_max: u32,
     /// Connections of one source; 0 is half of `connections_max`. One more takes the seat of
     /// another of its source.
@@ -70,7 +71,7 @@ pub struct Seats {
 }
 
 impl Seats {
-    /// All of them free.
+    /// Seats that are all free.
     pub fn new(limits: DoorLimits) -> Seats {
         let told = Arc::new(Semaphore::new(TOLD_MAX));
         let table = Table::new(limits.connections_max, limits.connections_a_source_max);
@@ -102,7 +103,7 @@ impl Seats {
         AtWork::new(&self.table)
     }
 
-    /// Returns when nobody is left but streams: all is answered, and done.
+    /// Returns when only streams are left: all requests are answered, and all work is done.
     pub async fn finished(&self) {
         loop {
             let changed = self.table.changed.notified();
@@ -135,7 +136,7 @@ impl Seats {
                     }
                 }
             };
-            // Whoever does not listen is not told.
+            // A newcomer that does not read does not get the answer.
             let _: Result<io::Result<()>, _> = timeout(TOLD, tell).await;
             drop(permit);
         });
@@ -154,7 +155,7 @@ impl axum::serve::Listener for Limited {
 
     async fn accept(&mut self) -> (SlottedConnection<TcpStream>, ApiSlot) {
         loop {
-            // Those who were told to go do so when they are next looked at.
+            // Connections that were told to go end when they are next polled.
             for _ in 0..LEAVING_MAX {
                 if self.seats.table.leaving() < LEAVING_MAX {
                     break;
@@ -173,7 +174,7 @@ impl axum::serve::Listener for Limited {
     }
 
     fn local_addr(&self) -> io::Result<ApiSlot> {
-        // Nobody asks: it is for servers that tell where they listen, and ours knows.
+        // Not used: it is for servers that report their address, and ours knows it.
         Err(ErrorKind::Unsupported.into())
     }
 }
@@ -184,14 +185,14 @@ impl Connected<IncomingStream<'_, Limited>> for ApiSlot {
     }
 }
 
-/// Tells the seat when a request begins, and when the last byte of its answer was handed over.
+/// Notes in the seat when a request begins, and when the last byte of its answer was handed over.
 pub async fn seated(request: Request, next: Next) -> Response {
     let info = request.extensions().get::<ConnectInfo<ApiSlot>>();
     let Some(ConnectInfo(seat)) = info.cloned() else { return next.run(request).await };
     let busy = Busy::new(seat);
     let response = next.run(request).await;
     if response.body().size_hint().exact().is_some() {
-        // It is whole: what is left is to write it, which has its own time.
+        // The answer is complete: only writing it is left, which has its own time limit.
         return response;
     }
     busy.0.stream();

@@ -1,9 +1,9 @@
-//! Sessions of the console: browsers that have shown a token once, and since then a cookie.
+//! Sessions of the console: browsers that have shown a token once, and a cookie since then.
 //!
-//! A session is good for what its token is good for, and ends with it, by a log-out, after a time
-//! without questions, and after a time whatever it asks. Of a cookie only a hash is kept. It knows
-//! no routes. Invariants: there are never more sessions than the limit, and a cookie counts only in
-//! a request that the console itself made ([`origin`]).
+//! A session has the rights of its token, and ends with it, by a log-out, after a time without
+//! requests, and after a maximum time. Of a cookie only a hash is stored. It knows no routes.
+//! Invariants: there are never more sessions than the limit, and a cookie counts only in a request
+//! that the console itself made ([`origin`]).
 
 pub(crate) mod attempts;
 pub(crate) mod origin;
@@ -35,7 +35,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Its time is over, or its token's.
+    /// Whether the session's time, or its token's, is over.
     pub(crate) fn is_over(&self, now_ms: u64) -> bool {
         let idle_ms = now_ms.saturating_sub(self.seen_ms.load(Ordering::Relaxed));
         *self.over.borrow()
@@ -135,7 +135,7 @@ impl Sessions {
         (session, cookie)
     }
 
-    /// The one with this cookie, which asks something now.
+    /// The session with this cookie; counts as a request of it.
     pub(crate) fn find(&self, now_ms: u64, cookie: &str) -> Result<Arc<Session>, Wrong> {
         let hash: [u8; 32] = Sha256::digest(cookie).into();
         let mut open = self.open();
@@ -179,7 +179,7 @@ impl Sessions {
         });
     }
 
-    /// How many there are.
+    /// Number of sessions.
     pub(crate) fn count(&self, now_ms: u64) -> usize {
         self.open().values().filter(|session| !session.is_over(now_ms)).count()
     }

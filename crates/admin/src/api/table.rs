@@ -1,9 +1,8 @@
-//! Every route of the API: method, path, who may, what it is about, handler, and what is said of
-//! it.
+//! Table of all routes of the API: method, path, required scope, subject, handler, and description.
 //!
-//! The one list of them: the router and the description for programs are made of it. The types of a
+//! The router and the machine-readable description are both made from this table. The types of a
 //! route's handler describe its parameters and answers ([`super::describe`]). Invariant: a route
-//! that wants no scope is open to everybody.
+//! without a scope is open to everyone.
 
 mod chat;
 
@@ -32,7 +31,7 @@ pub(crate) enum Of {
     Query,
     /// In its body: the handler holds it against the token.
     Body,
-    /// Nowhere, and what it tells is only for who knows a push's id.
+    /// No product: the answer is protected only by knowledge of a push's id.
     Free,
     /// Nowhere: a token that is bound to products is not for it.
     Other,
@@ -46,7 +45,7 @@ pub(crate) struct Rule {
     /// Scopes of which one is enough; none: the route is open.
     pub(crate) scopes: &'static [Scope],
     pub(crate) of: Of,
-    /// Its calls are kept in the audit log although it is open.
+    /// Calls of the route are in the audit log although it is open.
     pub(crate) is_log_in: bool,
     /// Whether its calls are kept in the audit log although it changes nothing: it shows what users
     /// say.
@@ -77,9 +76,9 @@ type Methods = MethodRouter<Arc<Shared>>;
 pub(crate) struct Route {
     pub(crate) rule: Rule,
     pub(crate) methods: Methods,
-    /// Tells its types.
+    /// Describes the handler's types.
     pub(crate) describe: fn(&mut Operation<'_>),
-    /// Its name for programs, which are generated with it.
+    /// The route's name for generated clients.
     pub(crate) id: &'static str,
     pub(crate) summary: &'static str,
     /// Description beyond the summary.
@@ -126,7 +125,7 @@ impl Route {
         self
     }
 
-    /// Makes the route a log-in: open to everybody, with a token in its body.
+    /// Makes the route a log-in: open to everyone, with a token in its body.
     fn logs_in(mut self) -> Route {
         self.rule.is_log_in = true;
         self
@@ -142,7 +141,7 @@ impl Route {
         Route { refusals, ..self }
     }
 
-    /// Its name, a summary, and what its answer is.
+    /// Sets the route's name, a summary, and a description of its answer.
     fn told(self, id: &'static str, summary: &'static str, answer: &'static str) -> Route {
         Route { id, summary, answers: vec![(200, answer)], ..self }
     }

@@ -39,7 +39,7 @@ pub(crate) struct Token {
     pub(crate) made_by: String,
     /// From then on it opens nothing.
     pub(crate) expires_ms: Option<u64>,
-    /// Role of the console's user for whom the token stands; `None`: it is a token of the API.
+    /// Role of the console user for whom the token stands; `None` for a token of the API.
     pub(crate) role: Option<ConsoleRole>,
     /// When it last opened something since the start; 0: never.
     pub(crate) used_ms: AtomicU64,
@@ -64,9 +64,9 @@ pub(crate) enum Wrong {
     Unknown,
     /// No user with a role has this name and this password.
     NoSuchUser,
-    /// Its time is over.
+    /// The token has expired.
     Expired,
-    /// The session of the console that a cookie was for is over.
+    /// The console session of this cookie has ended.
     SessionOver,
     /// A cookie came with a request that the console did not make.
     CrossOrigin,
@@ -114,7 +114,7 @@ impl Token {
         })
     }
 
-    /// Token of a console's user with this role. It is no token of the API: nobody can show it.
+    /// Token of a console user with this role. It is internal: no client can present it.
     pub(crate) fn of_user(name: String, role: ConsoleRole) -> Token {
         Token {
             name,
@@ -156,7 +156,7 @@ impl Token {
         Some(Token::new(order, hash, row.made_ms, row.made_by))
     }
 
-    /// Its time is over.
+    /// Whether the token has expired.
     pub(crate) fn is_expired(&self, now_ms: u64) -> bool {
         self.expires_ms.is_some_and(|end| end <= now_ms)
     }
@@ -206,7 +206,7 @@ pub(crate) struct Tokens {
     first: RwLock<(Lock, Arc<Token>)>,
     rows: Arc<dyn TokenRows>,
     max: AtomicUsize,
-    /// Held by whoever makes or revokes one.
+    /// Held while a token is created or revoked.
     changing: Mutex<()>,
     known: RwLock<Known>,
 }
@@ -263,8 +263,8 @@ impl Tokens {
         self.max.store(max, Ordering::Relaxed);
     }
 
-    /// The file has another token from now on: the old one opens nothing any more, and what it has
-    /// open ends. False: it is the same one.
+    /// Sets the token of the file: the old one becomes invalid, and its open streams end. False if
+    /// it is the same token.
     pub(crate) fn set_first(&self, token: &str) -> bool {
         let mut first = self.first.write().unwrap_or_else(PoisonError::into_inner);
         if token.is_empty() || first.0.opens(token) {
@@ -322,7 +322,7 @@ impl Tokens {
         Ok((token, text))
     }
 
-    /// Revokes one: what it has open ends. False: there is none. Blocks.
+    /// Revokes a token, and ends its open streams. False if it does not exist. Blocks.
     pub(crate) fn revoke(&self, name: &str) -> Result<bool, TokenFault> {
         let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(token) = self.one(name) else { return Ok(false) };
@@ -335,7 +335,7 @@ impl Tokens {
         Ok(true)
     }
 
-    /// The one with this name, but for the file's.
+    /// The token with this name, except the file's.
     pub(crate) fn one(&self, name: &str) -> Option<Arc<Token>> {
         self.known().by_name.get(name).cloned()
     }

@@ -1,9 +1,9 @@
 //! Alarms on the disk, so that past ones outlive a restart.
 //!
-//! All of them, of which there is a bounded number, are written anew at each change, beside the
-//! file and then in its place. A file that cannot be read or written costs the list of past alarms
-//! and nothing else: the fault is logged once, and the server goes on. Invariant: the file has the
-//! alarms of one moment, whole.
+//! All alarms, whose number is bounded, are rewritten at each change, to a new file that replaces
+//! the old one. A file that cannot be read or written costs the list of past alarms and nothing
+//! else: the fault is logged once, and the server goes on. Invariant: the file has the complete
+//! alarms of one moment.
 
 use super::alarms::{ALL, Alarm};
 use model::{event, tell};
@@ -64,7 +64,7 @@ fn read(path: &Path) -> io::Result<Vec<Alarm>> {
     };
     let lines = text.lines().map(serde_json::from_str::<AlarmLine>);
     let lines = lines.collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
-    // Another version may know other kinds.
+    // Alarms of unknown kinds, from another version, are skipped.
     Ok(lines.into_iter().filter_map(AlarmLine::alarm).collect())
 }
 

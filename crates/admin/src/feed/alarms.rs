@@ -1,9 +1,9 @@
-//! Alarms: which conditions need an operator, which of them hold, and which did.
+//! Alarms: conditions that need an operator, active and past.
 //!
-//! An alarm is of a kind and, where there are several of these, of a subject. While its condition
-//! holds there is one alarm for it; afterwards the alarm is past. It knows neither the server nor
-//! who is notified, nor where alarms are stored. Invariant: at most [`ACTIVE_MAX`] active alarms,
-//! and [`PAST_MAX`] past ones.
+//! An alarm has a kind and, if several of this kind can be active, a subject. While its condition
+//! holds it is active; afterwards it is past. It does not know the server, who is notified, or
+//! where alarms are stored. Invariant: at most [`ACTIVE_MAX`] active alarms, and [`PAST_MAX`] past
+//! ones.
 
 use model::event::{self, EventKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

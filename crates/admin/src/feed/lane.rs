@@ -1,9 +1,9 @@
-//! A bounded ring of happenings between the shards and whoever listens.
+//! A bounded ring of events between the shards and their readers.
 //!
-//! Each reader has its own place in the ring, so a slow one costs nobody else anything: it loses
-//! the oldest and learns how many. Places are numbers that rise by one. Only what some reader wants
-//! is kept. Invariant: a reader sees everything it wants from its place on, in order, or at least
-//! the count of what it has lost.
+//! Each reader has its own place in the ring, so a slow one affects no other: it loses the oldest
+//! events and learns how many. Places are numbers that rise by one. Only events that some reader
+//! wants are stored. Invariant: a reader gets everything it wants from its place on, in order, or
+//! at least the count of the events it has lost.
 
 use super::{Happening, Wish};
 use std::collections::{HashMap, VecDeque};
@@ -15,9 +15,9 @@ use tokio::sync::Notify;
 /// One ring, shared by shards, streams and webhooks.
 pub(crate) struct Lane {
     ring: Mutex<Ring>,
-    /// Tells threads (webhooks) of happenings and of the end.
+    /// Wakes threads (webhooks) at new events and at the end.
     came: Condvar,
-    /// Tells tasks (streams) of the same.
+    /// Wakes tasks (streams) at new events and at the end.
     woken: Notify,
     wanted: AtomicU8,
 }
@@ -105,9 +105,9 @@ pub(crate) struct Taken {
 /// How a wait of a reader's ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Paused {
-    /// The time is over.
+    /// The time to wait has passed.
     Over,
-    /// Three quarters of the lane's room are full of what waits for the reader.
+    /// Three quarters of the lane's room are filled with events that wait for the reader.
     FarBehind,
     /// The lane was closed.
     Closed,
@@ -122,8 +122,8 @@ pub(crate) struct Reader {
 }
 
 impl Lane {
-    /// An empty one that holds so many, with so many bytes; a reader that was the last can come
-    /// back until `linger_max` more have come.
+    /// An empty lane for this many events and bytes; after its last reader has gone, events are
+    /// still stored until `linger_max` more have come, so that a reader can come back.
     pub(super) fn new(count_max: usize, bytes_max: usize, linger_max: usize) -> Arc<Lane> {
         let ring = Ring {
             happenings: VecDeque::new(),
@@ -143,8 +143,8 @@ impl Lane {
         Arc::new(Lane { ring: Mutex::new(ring), came, woken, wanted: AtomicU8::new(0) })
     }
 
-    /// Puts in what somebody wants. The answer is how many, old or new, some reader will never
-    /// see.
+    /// Stores the events that some reader wants. Returns how many, old or new, some reader will
+    /// never see.
     pub(super) fn publish(&self, mut happenings: Vec<Happening>) -> usize {
         let mut ring = self.lock();
         happenings.retain(|happening| ring.wants(happening));
@@ -181,7 +181,7 @@ impl Lane {
         lost
     }
 
-    /// Sorts worth making, because somebody listens or may come back to where it was.
+    /// Kinds of events worth making: they have readers, or a reader may come back to its place.
     pub(super) fn wanted(&self) -> Sorts {
         Sorts(self.wanted.load(Ordering::Relaxed))
     }
@@ -196,7 +196,8 @@ impl Lane {
         let kept = |since: Option<u64>| since.is_some_and(|since| since <= at);
         let whole = from.is_none()
             || (0..Sorts::COUNT).all(|sort| sorts >> sort & 1 == 0 || kept(ring.since[sort]));
-        // A sort was not kept for a while, and nobody knows how many came: at least one may have.
+        // A kind of event was not stored for a while, and their number is unknown: at least one may
+        // have come.
         let owed = u64::from(!whole && at >= ring.oldest());
         ring.readers.insert(number, Place { at, owed, wish });
         self.show(&mut ring);
@@ -259,8 +260,8 @@ impl Ring {
         self.readers.values().fold(lingering, |sorts, place| sorts | Sorts::of(&place.wish))
     }
 
-    /// Forgets all happenings, since no reader came back in time: one that does later has lost
-    /// some, and the skipped place tells it so even if nothing more happens.
+    /// Forgets all events, since no reader came back in time: a reader that comes back later has
+    /// lost some, and the skipped place tells it so even if no further event comes.
     fn forget(&mut self) {
         self.happenings.clear();
         self.bytes = 0;
@@ -288,7 +289,7 @@ impl Reader {
         (!(empty && ring.closed)).then_some(taken)
     }
 
-    /// Waits until there is something to take, then takes it. For tasks.
+    /// Waits for events, then takes them. For tasks.
     pub(crate) async fn next(&self, count: usize) -> Option<Taken> {
         loop {
             // Asked for before looking, so that what comes between the two is not missed.
@@ -343,7 +344,8 @@ impl Reader {
         self.lane.show(&mut ring);
     }
 
-    /// Waits so long, or less when the reader is far behind, was told to end, or the lane closed.
+    /// Waits for this time, or less if the reader is far behind, was told to end, or the lane was
+    /// closed.
     pub(crate) fn pause(&self, span: Duration) -> Paused {
         let lane = &self.lane;
         let waits = |ring: &mut Ring| !ring.closed && !self.is_ended() && !self.lags(ring, 3);
@@ -356,7 +358,7 @@ impl Reader {
         }
     }
 
-    /// Whether half of the lane's room is full of what waits for this reader.
+    /// Whether half of the lane's room is filled with events that wait for this reader.
     pub(crate) fn is_far_behind(&self) -> bool {
         self.lags(&self.lane.lock(), 2)
     }
@@ -367,7 +369,8 @@ impl Reader {
         ring.next - self.place(&ring).at
     }
 
-    /// Whether so many quarters of the lane's room are full of what waits for this reader.
+    /// Whether this many quarters of the lane's room are filled with events that wait for this
+    /// reader.
     fn lags(&self, ring: &Ring, quarters: usize) -> bool {
         let waiting = ring.next - self.place(ring).at;
         waiting >= (ring.count_max * quarters).div_ceil(4) as u64

@@ -1,11 +1,10 @@
-//! The feed: what happened, on its way from the shards to whoever listens.
+//! The feed: events on their way from the shards to streams and webhooks.
 //!
 //! Three [lanes](lane): events of devices, clients and the server, numbered together so that a
-//! stream can go on where it was; events of chat, likewise, which have messages in them and are
-//! bounded in bytes; and published messages, of which only those are kept that some reader's
-//! filters match, so that a flood of them pushes no event out and costs nothing while nobody wants
-//! any. Shards publish and never wait. It knows no HTTP. Invariant: what one lane loses, the others
-//! do not notice.
+//! stream can resume; events of chat, likewise, which contain messages and are bounded in bytes;
+//! and published messages, of which only those are stored that match some reader's filters, so that
+//! a flood of them displaces no event and costs nothing without readers. Shards publish and never
+//! wait. It knows no HTTP. Invariant: losses in one lane do not affect the others.
 
 pub(crate) mod alarm_file;
 pub(crate) mod alarms;
@@ -72,7 +71,7 @@ impl Happening {
         }
     }
 
-    /// Whether somebody came or went.
+    /// Whether the event is a connect or a disconnect.
     pub(crate) fn is_presence(&self) -> bool {
         match self {
             Happening::Device(event) => {
@@ -142,7 +141,7 @@ impl Feed {
         let count_max = (limits.events_waiting_max as usize).max(1);
         let events = Lane::new(count_max, usize::MAX, count_max);
         let chat = Lane::new(count_max, MESSAGES_BYTES_MAX, count_max);
-        // Nobody can come back to messages: those of the time between were not kept.
+        // Readers of messages cannot resume: messages are not stored without readers.
         let messages = Lane::new(count_max, MESSAGES_BYTES_MAX, 0);
         Arc::new(Feed { events, chat, messages })
     }

@@ -1,12 +1,12 @@
-//! Appends presence to a stream outside, such as Redis': who came and who went, in order.
+//! Appends connects and disconnects to an external stream, such as Redis', in order.
 //!
 //! The courier reads the feed at its own place and repeats a batch with a growing, jittered wait
-//! until the stream took it, for as long as the process lives; meanwhile the feed holds new
+//! until the stream accepts it, for as long as the process lives; meanwhile the feed holds new
 //! entries, and entries that it cannot hold are replaced by an entry `gap`. Repeated entries may be
-//! in the stream twice: their versions tell. The courier knows no Redis and reads no clock.
-//! Invariant: entries of one device or client stand in the order of their versions, but for a batch
-//! that is repeated whole; and between two entries there is either nothing missing, or a `gap`, or
-//! a `started`.
+//! in the stream twice; their versions show it. The courier knows no Redis and reads no clock.
+//! Invariant: entries of one device or client are in the order of their versions, except for a
+//! batch that is repeated whole; and between two entries nothing is missing, unless a `gap` or a
+//! `started` stands there.
 
 use crate::feed::{Feed, Happening, Reader, Taken, Wish};
 use crate::webhook::{Backoff, WallClock};
@@ -42,7 +42,7 @@ pub struct StreamSettings {
     pub wall_ms: WallClock,
 }
 
-/// Counts of what became of presence on its way to the stream.
+/// Counts of presence entries by what became of them on the way to the stream.
 pub struct StreamTally {
     reader: Reader,
     appended: AtomicU64,
@@ -146,7 +146,7 @@ impl StreamCourier {
         true
     }
 
-    /// Told once for each kind of fault in a row.
+    /// Logs each kind of fault once until the next success.
     fn failed(&mut self, fault: DirectoryError) {
         self.tally.failures.fetch_add(1, Ordering::Relaxed);
         self.tally.is_away.store(true, Ordering::Relaxed);
@@ -184,8 +184,8 @@ impl StreamCourier {
         (entries, events)
     }
 
-    /// Entry for a start: whoever was online on this server before no longer is, and its last
-    /// entries may be missing.
+    /// Entry for a start: all devices and clients that were online on this server before no longer
+    /// are, and its last entries may be missing.
     fn started(&self) -> Entry {
         let mut started = self.entry("started", (self.settings.wall_ms)());
         started.push(("boot", format!("{:x}", self.settings.boot)));

@@ -58,7 +58,7 @@ impl FollowerApi {
         self.addr
     }
 
-    /// Takes no more requests, and returns when those that had come are answered.
+    /// Accepts no more requests, and returns when those that had arrived are answered.
     pub fn stop(mut self) {
         self.end();
     }
@@ -170,7 +170,7 @@ fn readiness(settings: &FollowerSettings, is_asked_to_lead: bool) -> FollowerRea
     FollowerReadiness { ready, leads: false, draining: false, logs: [], leader, reasons }
 }
 
-/// In words: this node does not lead.
+/// A text: this node does not lead.
 fn follows(view: &ClusterView) -> String {
     let leader = view.nodes.iter().find(|node| Some(node.node) == view.leader);
     match (leader, &view.leader_api) {

@@ -1,8 +1,9 @@
-//! Pushes the metrics to a collector by OTLP over HTTP, for who does not scrape.
+//! Pushes the metrics to a collector by OTLP over HTTP, for systems that do not scrape.
 //!
-//! One export is under way at most, within a time; while it is, or while the collector is away,
-//! nothing is kept: figures are sums, so the next export says all that a lost one would have. It
-//! knows no metric. Invariant: whatever the collector does, nobody but this waits.
+//! At most one export runs at a time, with a time limit; while it runs, or while the collector is
+//! unavailable, nothing is stored: figures are sums, so the next export has all that a lost one
+//! would have had. It knows no metric. Invariant: whatever the collector does, only this thread
+//! waits.
 
 mod translation;
 

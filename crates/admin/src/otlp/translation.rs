@@ -1,8 +1,8 @@
-//! The page of metrics as OTLP says it (OpenTelemetry protocol 1.x, JSON of protobuf).
+//! The page of metrics in the form of OTLP (OpenTelemetry protocol 1.x, JSON of protobuf).
 //!
-//! Made of the page itself, so that whoever is pushed to and whoever scrapes have the same names
-//! and figures. 64-bit numbers are text, as protobuf's JSON wants. It knows no metric by name.
-//! Invariant: each family of the page is one metric.
+//! It is made from the page itself, so that collectors and scrapers get the same names and figures.
+//! 64-bit numbers are text, as protobuf's JSON requires. It knows no metric by name. Invariant:
+//! each family of the page is one metric.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
-//! JSON that is posted to services outside: how each is called, signed, and told when it fails.
+//! Calls to external services with JSON: how they are sent, signed, and reported when they fail.
 //!
-//! Webhooks, the push gateway, the collector of metrics, the hook before sending and the service
-//! that decides about clients are called like this. It keeps nothing: what waits, how long a caller
-//! rests after failures, and what a status means are the callers'. Invariant: no redirect is
-//! followed, for the receiver is the one that the operator named; the environment's proxy has no
-//! say unless its caller lets it; a failure's words have no URL in them.
+//! Webhooks, the push gateway, the collector of metrics, the before-send hook and the service that
+//! decides about clients are called like this. It stores nothing: queues, pauses after failures,
+//! and the meaning of a status are the callers' part. Invariant: no redirect is followed, because
+//! the receiver is the one that the operator named; the environment's proxy is ignored unless the
+//! caller permits it; a failure's text contains no URL.
 
 pub(crate) mod redact;
 
@@ -63,7 +63,7 @@ pub(crate) fn taken(answer: &Response<Body>) -> Result<(), ureq::Error> {
 /// Error of a request, in words without its URL.
 pub fn failure(error: &ureq::Error) -> String {
     match error {
-        // It has the URL in it.
+        // The error's text contains the URL.
         ureq::Error::BadUri(_) => "invalid URL".into(),
         ureq::Error::Http(_) => "invalid URL or header".into(),
         other => other.to_string(),

@@ -1,8 +1,8 @@
 //! URLs as they may be shown: without user and password, path and query.
 //!
-//! Used wherever a webhook's URL leaves: answers, the log, messages to the operator. Many services
-//! hand out URLs whose path is the secret; what stands for it tells two of them apart. It takes any
-//! text. Invariant: of what it gives, nothing but the scheme and the host stood in the text.
+//! Used wherever a webhook's URL is shown: answers, the log, messages to the operator. Many
+//! services hand out URLs whose path is the secret; its replacement still distinguishes two of
+//! them. It takes any text. Invariant: only the scheme and the host of the text are in the result.
 
 use base::hex;
 use sha2::{Digest, Sha256};
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 /// Replacement for a secret.
 const HIDDEN: &str = "(hidden)";
 
-/// Bytes of the hash of a path: enough to tell two apart, and to whoever searches for one no help.
+/// Bytes of the hash of a path: enough to distinguish two, and no help in guessing the path.
 const MARK_BYTES: usize = 3;
 
 /// The URL without its secrets: `https://host:port/…1a2b3c`.
@@ -21,7 +21,7 @@ pub fn url(text: &str) -> String {
     let (place, path) = rest.split_at(end);
     let before_query = path.split(['?', '#']).next().unwrap_or_default();
     if before_query.contains('@') {
-        // A password with a slash that nobody escaped: nobody knows which part is the host.
+        // An unescaped slash in a password: it is unknown which part is the host.
         return format!("{scheme}{HIDDEN}");
     }
     let place = match place.rsplit_once('@') {

@@ -1,7 +1,7 @@
-//! The hub's answers about pushes for devices of accounts.
+//! Answers of the hub about pushes for devices of accounts.
 //!
-//! The hub answers on a shard's thread, which may wait for nobody's mailbox: a thread takes the
-//! answers from there. Invariant: each is handed on once.
+//! The hub answers on a shard's thread, which must not block on a mailbox: a thread takes over the
+//! answers from there. Invariant: each is passed on once.
 
 use super::NotifiedReply;
 use model::ports::control;

@@ -5,10 +5,10 @@
 //!   │ it rests                                 └► no answer, 429, 5xx: it rests for a while
 //!   └─────────► later                               and all that waits is put off
 //! ```
-//! Nothing of an order is kept beyond its answer: whoever ordered orders it again. A notification
-//! for Holdline's own devices goes to the hub as any push does, and waits for no thread. Invariant:
-//! every order that was taken is answered once, and none waits for a gateway that does not answer
-//! longer than one request does.
+//! An order is forgotten with its answer: the caller may order again. A notification for Holdline's
+//! own devices goes to the hub like any push, and waits for no thread. Invariant: every accepted
+//! order is answered once, and none waits longer than one request for a gateway that does not
+//! answer.
 
 mod body;
 mod hub;
@@ -80,7 +80,7 @@ struct Health {
     fails: bool,
 }
 
-/// Counts of what became of requests.
+/// Counts of requests by their results.
 #[derive(Default)]
 struct Tally {
     posted: AtomicU64,
@@ -142,7 +142,7 @@ impl PushGateway {
         Ok(())
     }
 
-    /// Ends: what waits is put off, requests under way end within their time.
+    /// Ends: waiting orders are put off, requests in progress end within their time.
     pub fn end(&self) {
         self.queue().closed = true;
         self.came.notify_all();
@@ -165,7 +165,7 @@ impl PushGateway {
     ) -> Result<(), Notified> {
         match order.targets {
             NotificationTargets::Miop { .. } => self.to_hub(*order, reply),
-            // Those elsewhere are told by whoever speaks with other domains.
+            // Targets elsewhere are notified by the federation part, not here.
             NotificationTargets::Service(_) => Err(Notified::Refused),
             NotificationTargets::Gateway { .. } if !self.is_there() => Err(Notified::Refused),
             NotificationTargets::Gateway { .. } => self.to_gateway(order, reply),
@@ -250,7 +250,7 @@ impl PushGateway {
         match status {
             200..=299 => {
                 let read = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
-                // Whoever says nothing, or something else, has taken it.
+                // An answer without a body, or with another one, means accepted.
                 Posted::Taken(read.map_or(Vec::new(), |bytes| Answer::rejected(&bytes)))
             }
             410 => Posted::Taken(tokens_of(order)),

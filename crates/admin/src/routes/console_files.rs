@@ -11,7 +11,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, VARY};
 use axum::response::{IntoResponse, Response};
 
-/// A file, or what there is for a program.
+/// A file of the console for browsers, or the text for other programs.
 pub(crate) struct ForBrowsers(Response);
 
 impl IntoResponse for ForBrowsers {

@@ -92,7 +92,7 @@ async fn ask<T: Send + 'static>(
             let url = crate::shown_url(&hook.settings().hook.url);
             tell!(event::LETTERS_FAILED, %error, url);
         }
-        // Nobody is there to hear it when the request was given up.
+        // The receiver is gone if the request was cancelled.
         drop(tell.send(asked));
     };
     Builder::new().name(name.into()).spawn(life).map_err(|_| Fault::busy())?;

@@ -79,7 +79,7 @@ pub(super) async fn refuse_elsewhere(api: &Shared, order: &PushOrder) -> Result<
     if nodes.is_empty() {
         return Ok(());
     }
-    // One that came here while the directory was asked is here.
+    // A device may have connected here while the directory was queried.
     let here = by_name(find(api, nodes.keys().cloned().collect()).await?);
     let nodes: Vec<(Principal, NodeName)> = nodes
         .into_iter()

@@ -91,7 +91,7 @@ pub(crate) async fn cluster(State(api): Api) -> Json<ClusterAnswer> {
     Json(ClusterAnswer { cluster: (api.settings.cluster)() })
 }
 
-/// `GET /readyz/connections`: whether clients belong here, for whoever sends them.
+/// `GET /readyz/connections`: whether load balancers should send clients to this node.
 pub(crate) async fn readyz_connections(State(api): Api) -> (StatusCode, Json<answers::Readiness>) {
     let readiness = (api.settings.readiness)();
     (ok_if(readiness.takes_connections()), Json((&readiness).into()))
@@ -241,8 +241,8 @@ fn own(api: &Shared) -> [MetricReading; 12] {
     ]
 }
 
-/// `POST /v1/backup`: as long as it takes, on a thread of its own that an end of the server does
-/// not wait for. A backup is only one when it is whole: one that is cut off is none, and told so.
+/// `POST /v1/backup`: runs on a thread of its own, without a time limit, and the server's end does
+/// not wait for it. Only a complete backup is one; an interrupted one is reported as failed.
 pub(crate) async fn backup(
     State(api): Api,
     body: Body<BackupBody>,
@@ -262,13 +262,13 @@ pub(crate) async fn backup(
     Ok(Json(BackedUp { to, bytes: done? }))
 }
 
-/// Whether there is something in a folder, or something else in its place.
+/// Whether a folder has content, or the path is something else than a folder.
 fn is_taken(folder: &Path) -> bool {
     folder.read_dir().map_or(folder.exists(), |mut entries| entries.next().is_some())
 }
 
-/// The status, with the longest turn since the last one: also of what the console and the history
-/// asked meanwhile.
+/// The status, with the longest turn since the last status; this includes turns that the console
+/// and the history have already seen.
 async fn ask(api: &Shared) -> Result<Box<Status>, Fault> {
     let mut status = status_now(api).await?;
     status.turn_us_max = api.live.turn_us_max.swap(0, Ordering::Relaxed);

@@ -118,8 +118,8 @@ pub(crate) async fn statistics(
     Ok(Json(PresenceStatistics { step: word, moments }))
 }
 
-/// `POST /v1/presence/audit`: as long as it takes, on a thread of its own. One at a time, also when
-/// whoever asked has gone meanwhile.
+/// `POST /v1/presence/audit`: runs on a thread of its own, without a time limit. Only one audit
+/// runs at a time, even if its caller has gone meanwhile.
 pub(crate) async fn audit(State(api): Api, body: OptionalBody<AuditBody>) -> Told<Audit> {
     let order = body.read()?.order()?;
     is_there(&api)?;

@@ -131,7 +131,7 @@ pub(crate) async fn begin(
     (api.settings.random)(&mut random);
     let (session, cookie) = api.sessions.begin(now_ms, token, (random, visitor.source()));
     if let Some(user) = of_user {
-        // It may have been changed while its password was looked at.
+        // The user may have been changed while its password was being checked.
         users::end_outdated(&api, vec![user]).await;
     }
     let age_s = api.api_limits().console_age_s_max;

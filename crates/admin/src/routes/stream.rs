@@ -66,7 +66,8 @@ pub(crate) async fn events(
     let last = header.or(query.last_event_id.as_deref());
     let place_after = if of_chat { events::chat_place_after } else { events::place_after };
     let from = last.map(|id| place_after(api.boot, id));
-    // An id of another process: nobody knows how much was missed; what this one has is all sent.
+    // The id is from another process, so the number of missed events is unknown; all events that
+    // this process has are sent.
     let foreign = (from == Some(None)).then(|| gap(None));
     // Nor is it known of messages: those of the time between were not kept.
     let foreign = foreign.or_else(|| (from.is_some() && of_messages.is_some()).then(|| gap(None)));
@@ -92,7 +93,7 @@ pub(crate) async fn events(
     Ok(Sse::new(told).keep_alive(KeepAlive::new().interval(heartbeat)))
 }
 
-/// One stream's end of the feed.
+/// The feed of one stream.
 struct Source {
     api: Arc<Shared>,
     filter: Filter,
@@ -129,7 +130,7 @@ impl Source {
     }
 }
 
-/// At least so many events are missing here; nobody knows how many when absent.
+/// At least this many events are missing here; unknown when absent.
 fn gap(lost: Option<u64>) -> Event {
     Event::default().event("gap").data(serde_json::to_string(&Gap { lost }).expect("text for keys"))
 }

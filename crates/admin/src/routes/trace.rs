@@ -50,7 +50,7 @@ impl Answers for Traced {
     }
 }
 
-/// One who reads a trace.
+/// The reader of a trace.
 struct Spectator {
     api: Arc<Shared>,
     caller: Caller,

@@ -24,7 +24,7 @@ type Told<T> = Result<Json<T>, Fault>;
 pub(crate) async fn list(State(api): Api, query: Asked<UsersQuery>) -> Told<answers::Users> {
     let query = asked(query)?;
     let count = page(query.limit)? as usize;
-    // One more tells whether there is a next page.
+    // One user more than requested shows whether there is a next page.
     let page = ask(&api, move |book| book.list(query.after.as_deref(), count + 1)).await?;
     let mut users = page.map_err(fault)?;
     let more = users.len() > count;
@@ -42,8 +42,8 @@ pub(crate) async fn one(State(api): Api, path: Part) -> Told<User> {
     found.map(|user| Json(User::from(&user))).ok_or(Fault::unknown("user"))
 }
 
-/// `GET /v1/users/{user}/keys`: by which somebody may log in who does not know the password, where
-/// the server that checks it is another.
+/// `GET /v1/users/{user}/keys`: keys by which someone without the password can log in, at another
+/// server that checks them.
 pub(crate) async fn keys(State(api): Api, path: Part) -> Told<answers::UserKeys> {
     let name = users::name(part(path)?)?;
     let found = ask(&api, move |book| book.keys(&name)).await?.map_err(fault)?;
@@ -107,17 +107,17 @@ pub(crate) async fn kick(
     kicked.map(|user| Json(User::from(&user))).ok_or(Fault::unknown("user"))
 }
 
-/// With which authority a caller orders: who administers the server is `admin`'s alone, or
-/// `users` would be `admin` by a detour.
+/// The authority of a caller: only `admin` may change administrators, or `users` would be `admin`
+/// by a detour.
 fn authority(caller: &Caller) -> Authority {
     if caller.0.scopes.allow(&[Scope::Admin]) { Authority::Admin } else { Authority::Users }
 }
 
-/// Ends the sessions at the console of these users for which nothing stands any more, on a thread
-/// that may wait.
+/// Ends outdated sessions of these users at the console (see [`Shared::end_outdated`]), on a thread
+/// that may block.
 pub(super) async fn end_outdated(api: &Arc<Shared>, users: Vec<String>) {
     let api = Arc::clone(api);
-    // It ends as it is, or with the process.
+    // Its result is not needed; it fails only when the process ends.
     _ = tokio::task::spawn_blocking(move || api.end_outdated(users)).await;
 }
 

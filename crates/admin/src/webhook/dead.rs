@@ -1,9 +1,9 @@
-//! Dead letters: events that a webhook gave up, kept until somebody redelivers or clears them.
+//! Dead letters: events that a webhook gave up, stored until they are redelivered or cleared.
 //!
-//! A file a webhook ([`file`]), read at the start, bounded ([`shelf`]): the oldest make room, and
-//! are counted. It does not know why events are given up, nor how they are posted. Invariant: a
-//! letter that was kept is on stable storage, and is there until it is redelivered, cleared or too
-//! many newer ones came.
+//! Each webhook has a file ([`file`]), read at the start and bounded ([`shelf`]): the oldest
+//! letters make room, and are counted. It does not know why events are given up, nor how they are
+//! posted. Invariant: a stored letter is on stable storage, and stays until it is redelivered,
+//! cleared or displaced by newer ones.
 
 mod file;
 pub(crate) mod shelf;
@@ -48,7 +48,7 @@ impl DeadLetterSettings {
     }
 }
 
-/// Counts of dead letters since the start, and how many there are.
+/// Counts of dead letters since the start, and how many are stored.
 #[derive(Default)]
 pub(crate) struct DeadTally {
     pub(crate) count: AtomicU64,
@@ -84,7 +84,7 @@ pub(crate) struct Page {
     pub(crate) letters: Vec<DeadLetter>,
     /// Number of the last place that was looked at.
     pub(crate) last: u64,
-    /// Whether there are letters behind it.
+    /// Whether letters follow behind it.
     pub(crate) more: bool,
 }
 
@@ -144,7 +144,7 @@ impl DeadLetters {
         Ok(Some(Page { letters, last, more: last < state.shelf.newest() }))
     }
 
-    /// How many there are.
+    /// Number of stored letters.
     pub(crate) fn left(&self) -> u64 {
         self.tally.count.load(Ordering::Relaxed)
     }
@@ -197,7 +197,7 @@ impl Drop for Lent<'_> {
 }
 
 impl DeadLetterState {
-    /// Logs when the disk begins to refuse, and when it does no more.
+    /// Logs when the disk begins to refuse, and when it accepts again.
     fn seen<T>(&mut self, result: io::Result<T>) -> Option<T> {
         let refused = std::mem::replace(&mut self.refuses, result.is_err());
         match &result {

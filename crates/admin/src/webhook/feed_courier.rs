@@ -1,10 +1,10 @@
-//! Posts the events of the feed, or its messages, to one webhook.
+//! Posts the feed's events, or its messages, to one webhook.
 //!
 //! The feed's ring is in memory. Events that were not posted when the server stops are tried once
-//! more, and given up if they are not taken even then. A webhook that is nearly a whole ring behind
-//! has the oldest given up before the ring loses them; messages are lost instead, for they are as
-//! many as clients publish. It takes no Reports where there is a backlog of them. Invariant: a
-//! batch is posted again until it is taken or given up, and nothing later is posted before it.
+//! more, and given up if they are not accepted even then. If a webhook is nearly a whole ring
+//! behind, its oldest events are given up before the ring loses them; messages are lost instead,
+//! because clients publish any number of them. It skips Reports if they have a backlog. Invariant:
+//! a batch is posted again until it is accepted or given up, and nothing later is posted before it.
 
 use super::dead::shelf::Why;
 use super::{Address, BATCH_EVENTS_MAX, Backoff, GATHER, HookSettings};
@@ -41,8 +41,8 @@ struct Round<'a> {
 type Placed = (u64, Arc<Happening>);
 
 impl FeedCourier {
-    /// Posts events until the feed ends; what is left then is tried once. Ends at once with its
-    /// reader: the webhook was removed, or wants nothing of this lane any more.
+    /// Posts events until the feed ends; the rest is then tried once. Ends at once with its reader:
+    /// the webhook was removed, or no longer wants anything of this lane.
     pub(crate) fn run(self, feed: &Feed, reader: &Reader) {
         let (agent, backoff) = (self.address.agent(), self.address.retry.backoff(self.boot));
         let mut round = Round { feed, reader, agent, backoff, lost: 0 };
@@ -82,7 +82,7 @@ impl FeedCourier {
         None
     }
 
-    /// Waits before the next try. Why there is none, if so.
+    /// Waits before the next try. Returns why there is none, if so.
     fn pause(&self, round: &mut Round<'_>) -> Option<Why> {
         let span = round.backoff.wait();
         if !self.spills || self.address.dead.is_none() {
@@ -96,7 +96,7 @@ impl FeedCourier {
         }
     }
 
-    /// Gives up what waits while that is so.
+    /// Gives up waiting events while `is_so` holds.
     fn drain(&self, round: &mut Round<'_>, why: Why, is_so: fn(&Reader) -> bool) {
         while is_so(round.reader) {
             let Some(taken) = round.reader.take(GIVE_UP_EVENTS_MAX) else { return };

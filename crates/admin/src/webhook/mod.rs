@@ -1,14 +1,13 @@
-//! Webhooks: events posted to an application, in order, until it has taken them.
+//! Webhooks: events posted to an application, in order, until it has accepted them.
 //!
-//! A thread for the events of the feed ([`feed_courier`]), another for published messages where
-//! they are wanted and, where Reports are wanted and there is a backlog of them, one for Reports
-//! ([`report_courier`]), so that none waits for another's source. A batch that is not taken (no
-//! 2xx) is posted again after a growing, jittered wait, until it is older than the operator allows;
-//! then it is given up: counted, and kept as [dead letters](dead), which are posted again when
-//! somebody says so ([`redelivery`]). Which webhooks there are changes while the server runs
-//! ([`roster`]). They know neither shards nor the API. Invariant: what an application gets of each
-//! is in order, with gaps only where it gets `lost`, and nothing is posted while something older
-//! may still be posted again.
+//! A thread posts the events of the feed ([`feed_courier`]), another one published messages if
+//! wanted and, if Reports are wanted and have a backlog, one posts Reports ([`report_courier`]), so
+//! that none waits for another's source. A batch that is not accepted (no 2xx) is posted again
+//! after a growing, jittered wait, until it is older than the operator allows; then it is given up:
+//! counted, and stored as [dead letters](dead), which are posted again on request ([`redelivery`]).
+//! The set of webhooks changes while the server runs ([`roster`]). They know neither shards nor the
+//! API. Invariant: an application gets each kind in order, with gaps only where it gets `lost`, and
+//! nothing is posted while something older may still be posted again.
 
 pub(crate) mod dead;
 pub(crate) mod feed_courier;
@@ -34,7 +33,7 @@ pub const BATCH_EVENTS_MAX: usize = 100;
 /// How long a batch waits for more events.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// Unix milliseconds, from whoever reads the clock.
+/// Unix milliseconds, from the caller's clock.
 pub type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// Webhook: where events are posted, and which.
@@ -94,7 +93,7 @@ impl Default for WebhookRetry {
     }
 }
 
-/// Counts of what became of a webhook's events.
+/// Counts of a webhook's events by what became of them.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) delivered: AtomicU64,
@@ -122,7 +121,7 @@ pub(crate) struct HookSettings {
     pub(crate) filter: Filter,
 }
 
-/// One webhook: where its couriers post, and what they know of it.
+/// A webhook: where its couriers post, and the state that they share.
 pub(crate) struct Address {
     settings: RwLock<Arc<HookSettings>>,
     pub(crate) retry: WebhookRetry,

@@ -1,9 +1,10 @@
-//! Posts a webhook's dead letters again, because somebody said so.
+//! Posts a webhook's dead letters again on request.
 //!
-//! Oldest first, in batches as large as a courier's, each marked `redelivered`: what it tells is
-//! older than what the courier has posted meanwhile, and a consumer discards by version what is
-//! late. A letter goes when it was taken. It ends at the first batch that is not. Invariant: no two
-//! redeliveries of one webhook go on at once, so their order is that in which events were given up.
+//! Oldest first, in batches as large as a courier's, each marked `redelivered`: its events are
+//! older than those that the courier has posted meanwhile, and a consumer discards late ones by
+//! version. An accepted letter is removed. It ends at the first batch that is not accepted.
+//! Invariant: no two redeliveries of one webhook run at once, so their order is that in which
+//! events were given up.
 
 use super::dead::Lent;
 use super::dead::shelf::DeadLetter;

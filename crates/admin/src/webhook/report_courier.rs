@@ -34,7 +34,7 @@ pub(crate) struct ReportCourier {
     timeline: TimelineId,
     /// Return value of the backlog's last wait.
     seen: u64,
-    /// The webhook was removed, or wants no Reports any more.
+    /// Set when the webhook was removed, or no longer wants Reports.
     ended: Arc<AtomicBool>,
     agent: ureq::Agent,
     backoff: Backoff,
@@ -171,8 +171,7 @@ impl ReportCourier {
         }
     }
 
-    /// Reports at the front that are too old are over. Asked only when the application does not
-    /// take any: whatever it takes, it gets.
+    /// Drops Reports at the front that are too old. Called only while the application accepts none.
     fn drop_old(&mut self, shard: usize) {
         loop {
             let page = self.pull(shard);
@@ -215,8 +214,8 @@ impl ReportCourier {
         // From the front, not from the cursor: what a crash left to be taken off is there.
         let mut page = self.backlog.pull(self.timeline, shard as u16, after)?.messages;
         if let Some(first) = page.first().map(|placed| placed.seq) {
-            // Numbers have gaps only where something was removed. What this courier removed is
-            // over or told; the rest is lost.
+            // Numbers have gaps only where Reports were removed. Gaps in what this courier removed
+            // itself are known; the rest is lost.
             let missed = first.saturating_sub(after.max(told) + 1);
             self.shards[shard].after = first - 1;
             self.lose(missed, "they expired from the store before delivery");
@@ -228,7 +227,7 @@ impl ReportCourier {
         Ok(page)
     }
 
-    /// A batch with these was taken, and with it the application learnt how many were lost: it
+    /// Handles a batch that was accepted, and with it the count of lost Reports: the application
     /// knows of everything up to where each shard stands now.
     ///
     /// A cursor moves before what was taken goes. After a crash between the two, the batch comes
@@ -280,7 +279,7 @@ impl ReportCourier {
         self.try_settle(shard).unwrap_or_else(|error| self.refused(shard, error));
     }
 
-    /// Moves the cursor and takes off what is over, also where the backlog refused it before.
+    /// Moves the cursor and removes what is done, also where the backlog refused it before.
     fn try_settle(&mut self, shard: usize) -> Result<(), StoreError> {
         let standing = &mut self.shards[shard];
         if standing.unsaid || !standing.over.is_empty() {

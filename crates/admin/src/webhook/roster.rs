@@ -1,11 +1,11 @@
-//! The webhooks of a server: which there are, and the couriers of each.
+//! The webhooks of a server, and the couriers of each.
 //!
-//! A courier posts what comes from one [`Source`], on a thread of its own. A change of the
-//! configuration hands over all webhooks that there are from then on: those with a known URL and
-//! product keep their couriers, their places in the feed and their counts, and take their new
-//! settings with the next batch; couriers of new ones begin, those of removed ones end after the
-//! request they are waiting for, and give nothing up. It knows no file of configuration. Invariant:
-//! a change that fails has changed nothing, and no two webhooks have the same dead letters open.
+//! A courier posts events from one [`Source`], on a thread of its own. A change of the
+//! configuration passes all webhooks: those with a known URL and product keep their couriers, their
+//! places in the feed and their counts, and use their new settings from the next batch on; couriers
+//! of new ones begin, those of removed ones end after the request they are waiting for, and give
+//! nothing up. It knows no file of configuration. Invariant: a change that fails has changed
+//! nothing, and no two webhooks have the same dead letters open.
 
 use super::dead::{DeadLetterSettings, DeadLetters};
 use super::feed_courier::FeedCourier;
@@ -35,7 +35,7 @@ pub(crate) struct Around {
     pub(crate) wall_ms: WallClock,
     /// Through the proxy that the environment names.
     pub(crate) proxied: bool,
-    /// Tells this process's ids from another's.
+    /// Distinguishes this process's ids from another's.
     pub(crate) boot: u64,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Roster {
     around: Around,
     /// By number: in the order of the configuration.
     hooks: RwLock<Vec<RunningHook>>,
-    /// Removed webhooks, which somebody may still redeliver to.
+    /// Removed webhooks, to which a redelivery may still be running.
     removed: Mutex<Vec<Weak<Address>>>,
     /// Of all couriers, those that are about to end included.
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -135,7 +135,7 @@ impl Roster {
         removed.retain(|address| address.strong_count() > 0);
         removed.extend(before.iter().map(|hook| Arc::downgrade(&hook.address)));
         drop(before);
-        // Those that have ended need no one who waits for them.
+        // Threads that have ended need not be joined.
         lock(&self.threads).retain(|thread| !thread.is_finished());
         Ok(())
     }

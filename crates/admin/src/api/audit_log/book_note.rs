@@ -22,8 +22,8 @@ pub struct BookNote {
 }
 
 impl BookNote {
-    /// The entry of the audit log. Administrators are told apart from tokens by the `xmpp:` before
-    /// their names.
+    /// The entry of the audit log. Administrators are distinguished from tokens by the `xmpp:`
+    /// before their names.
     fn entry(&self, at_ms: u64) -> Entry {
         let status = match self.code {
             None => 200,
@@ -47,8 +47,8 @@ impl BookNote {
     }
 }
 
-/// Keeps what was ordered, and ends sessions of the console for which nothing stands any more. May
-/// block; without an API it does nothing.
+/// Stores the entry of an order, and ends console sessions that are no longer justified. May block;
+/// without an API it does nothing.
 pub(crate) fn note(api: &Weak<Shared>, note: BookNote) {
     let Some(api): Option<Arc<Shared>> = api.upgrade() else { return };
     let keep = if note.by.is_some() { Keep::Each } else { Keep::Gathered(OWN_MS) };

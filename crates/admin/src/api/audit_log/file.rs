@@ -1,10 +1,10 @@
 //! The files of the audit log: JSON, an entry a line, in two halves.
 //!
-//! `current.jsonl` grows to half of the bytes that there may be; then it takes the place of
-//! `previous.jsonl`, and a new one is begun. Every entry has a number, one above that of the entry
-//! before, also over a restart. It knows nothing of what an entry says but its number. Invariant:
-//! an append that was to be on stable storage is there when it returns; a line that a crash cut
-//! off is skipped, not read as another.
+//! `current.jsonl` grows to half of the permitted bytes; then it replaces `previous.jsonl`, and a
+//! new one is begun. Every entry has a number, one above that of the entry before, also across
+//! restarts. Of an entry's content it knows only the number. Invariant: an append with stable
+//! storage is on the disk when it returns; a line that a crash cut off is skipped, not read as
+//! another.
 
 use super::{Entry, Numbered};
 use serde_json::Value;
@@ -93,7 +93,7 @@ impl AuditFile {
             File::open(&self.folder)?.sync_all()?;
         }
         if let Err(error) = (&*state.current).write_all(line.as_bytes()) {
-            // What a full disk took of it is no line: the next one begins here.
+            // A part of a line that a full disk accepted is cut off: the next line begins here.
             state.current.set_len(state.bytes)?;
             return Err(error);
         }
@@ -169,7 +169,8 @@ fn number(entry: &Value) -> Option<u64> {
     entry["number"].as_str()?.parse().ok()
 }
 
-/// Gives the lines of a file, the last first, until `take` wants no more. Whether it wants more.
+/// Passes the lines of a file to `take`, last first, until it returns false. Returns whether it
+/// wants more.
 fn backwards(file: &File, length: u64, take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<bool> {
     let (mut at, mut rest) = (length, Vec::new());
     while at > 0 {

@@ -1,14 +1,14 @@
-//! Entries that are alike, gathered: the first of a window is reported, the others are counted.
+//! Gathering of similar entries: the first in a window is reported, the others are counted.
 //!
-//! Alike are those of one token, one action and one answer. Counted entries are reported with the
-//! next one of their kind, or when the caller flushes. It reads no clock: entries bring their time.
-//! Invariant: the entries told, with their `more`, are as many as came.
+//! Entries are similar if they have the same token, action and answer. Counted entries are reported
+//! with the next one of their kind, or when the caller flushes. It reads no clock: entries bring
+//! their time. Invariant: the reported entries and their `more` add up to the number received.
 
 use super::Entry;
 use std::collections::HashMap;
 
-/// Kinds that are remembered. Beyond, those whose window is over are reported and forgotten; where
-/// none is, an entry is reported as it comes.
+/// Most kinds that are remembered. Above that, kinds whose window has ended are reported and
+/// forgotten; if there are none, an entry is reported as it comes.
 const KINDS_MAX: usize = 4_096;
 
 type Kind = (Option<String>, String, u16, Option<&'static str>);

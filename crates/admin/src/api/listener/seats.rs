@@ -1,12 +1,12 @@
-//! Slots of the API's connections: who has one, and who gives it up when there is none left.
+//! Seats of the API's connections: who has one, and which connection gives way when all are taken.
 //!
-//! A caller becomes known when a request of its brought a token that opens something. Connections
-//! that were never known give way first: of the address that has most of them, the one that came
-//! first, so that one stranger's crowd costs its own. Then whoever is known and has asked nothing
-//! for longest. Those whose request is being answered, or whose answer is being taken, stay. Of a
-//! source that has its share one of its own gives way, in the same order. It reads no clock and
-//! knows no socket. Invariant: no more than `connections_max`, and of one source no more than its
-//! share, hold a seat that was not taken back.
+//! A caller becomes known when one of its requests had a valid token. Connections that were never
+//! known give way first: of the address that has most of them, the oldest, so that one stranger's
+//! crowd harms only itself. Then the known connection that has been idle for longest. Those whose
+//! request is being answered, or whose answer is being read, stay. If a source has used up its
+//! share, one of its own gives way, in the same order. It reads no clock and knows no socket.
+//! Invariant: no more than `connections_max` connections, and of one source no more than its share,
+//! hold a seat that was not taken back.
 
 use model::limits::seats::share_of;
 use model::link::Source;
@@ -34,10 +34,10 @@ pub struct SeatTally {
     /// Connections that gave up their seat for another one, because they had not shown a token, or
     /// asked nothing.
     pub(crate) evicted: AtomicU64,
-    /// Requests refused while all others were being answered: the client was told to come back.
+    /// Requests refused while all others were being answered: the client should retry.
     pub(crate) refused: AtomicU64,
-    /// Requests of a source that had its share: one of its own gave way, or it was told to come
-    /// back.
+    /// Requests of a source that had used up its share: one of its own gave way, or the client
+    /// should retry.
     pub(crate) beyond_source: AtomicU64,
     /// A head, the next request or a reader did not come in time.
     pub(crate) timed_out: AtomicU64,
@@ -88,7 +88,7 @@ pub(super) enum Side {
     Write = 1,
 }
 
-/// A connection's place, as everybody who serves it knows it.
+/// A connection's seat, shared by all tasks that serve the connection.
 #[derive(Clone)]
 pub struct ApiSlot {
     number: u64,
@@ -161,14 +161,14 @@ impl Table {
         places.taken.len() - places.leaving
     }
 
-    /// Whether nobody is here but streams, and nothing is being done.
+    /// Whether only streams are connected, and no work is in progress.
     pub(super) fn is_finished(&self) -> bool {
         let places = self.lock();
         let answered = |place: &Place| place.is_stream || place.is_out;
         places.at_work == 0 && places.taken.values().all(answered)
     }
 
-    /// Connections that were told to go and are still there.
+    /// Connections that were told to go and have not ended.
     pub(super) fn leaving(&self) -> usize {
         self.lock().leaving
     }
@@ -185,7 +185,7 @@ impl Places {
         self.moment
     }
 
-    /// A seat of this source is none of its any more.
+    /// Returns a seat of this source.
     fn let_go(&mut self, from: Source) {
         if let Some(own) = self.of_sources.get_mut(&from) {
             *own -= 1;
@@ -246,7 +246,8 @@ impl ApiSlot {
             place.is_stream = false;
             // A stranger has only the time that a head has, over and over.
             places.stage(self.number, if known { Stage::Idle } else { Stage::Head });
-            // Whoever reads may not look again before bytes come: its time begins now.
+            // The reader may not be polled again before bytes arrive, so it is woken: its time
+            // limit begins now.
             let place = places.taken.get_mut(&self.number);
             let waker = place.and_then(|place| place.wakers[Side::Read as usize].take());
             drop(places);
@@ -254,7 +255,7 @@ impl ApiSlot {
         }
     }
 
-    /// Its answer is a stream.
+    /// Notes that the connection's answer is a stream.
     pub(super) fn stream(&self) {
         if let Some(place) = self.table.lock().taken.get_mut(&self.number) {
             place.is_stream = true;
@@ -284,7 +285,7 @@ impl ApiSlot {
         }
     }
 
-    /// The stage of the connection, and its beginning; `None`: the connection was told to go. The
+    /// The stage of the connection, and its beginning; `None` if the connection was told to go. The
     /// waker is called when that happens.
     pub(super) fn look(&self, side: Side, waker: &Waker) -> Option<(Stage, u64)> {
         let mut places = self.table.lock();
@@ -299,7 +300,7 @@ impl ApiSlot {
         Some((place.stage, place.since))
     }
 
-    /// Its time was over.
+    /// Notes that the connection's time was over.
     pub(super) fn timed_out(&self) {
         self.table.tally.timed_out.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
-//! Wrong log-ins of the console, by source: who has had too many in a minute is not looked at.
+//! Failed log-ins of the console, by source: a source with too many in a minute is refused.
 //!
-//! This module knows no tokens. Invariant: the table is bounded; a new source takes the place of
-//! the one whose minute began first, so that a crowd of sources costs memory to nobody.
+//! This module knows no tokens. Invariant: the table is bounded; a new source replaces the one
+//! whose minute began first, so that a crowd of sources costs no memory.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

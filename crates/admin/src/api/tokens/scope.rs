@@ -3,7 +3,7 @@
 //! `admin` is all of them; `read` brings `metrics` along. Which word a route wants stands in the
 //! table of routes. Invariant: a word that is not known makes no set.
 
-/// One thing that a token may be good for.
+/// One right that a token may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scope {
     /// Figures of the server: counters, gauges, counts.

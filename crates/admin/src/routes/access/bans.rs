@@ -1,7 +1,7 @@
 //! Bans: listed, added, removed.
 //!
-//! Adding one stores it and waits for connections to end, so it is done on a thread that may wait.
-//! Invariant: a ban that would shut out whoever asks for it is refused.
+//! Adding a ban stores it and waits for connections to end, so it runs on a thread that may block.
+//! Invariant: a ban that would lock out its own caller is refused.
 
 use super::super::{Asked, Pair, asked, page, pair};
 use crate::answers::Removed;

@@ -22,7 +22,7 @@ type Told<T> = Result<Json<T>, Fault>;
 pub(crate) async fn list(State(api): Api, query: Asked<TokensQuery>) -> Told<ApiTokens> {
     let query = asked(query)?;
     let count = page(query.limit)? as usize;
-    // One more tells whether there is a next page.
+    // One token more than requested shows whether there is a next page.
     let mut found = api.tokens.list(query.after.as_deref(), count + 1);
     let more = found.len() > count;
     found.truncate(count);

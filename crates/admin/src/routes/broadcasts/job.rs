@@ -1,10 +1,10 @@
-//! Broadcasts: one message to many accounts, in slices, while whoever ordered it looks how far it
-//! is.
+//! Broadcasts: one message to many accounts, in slices, while the caller polls the progress.
 //!
-//! A broadcast sends one message an account, each with the same id of its sender: begun again with
-//! that id nobody has it twice, so one that a restart cut off is simply begun again. It knows
-//! accounts by their names and asks the control port as any caller would. Invariant: so many are
-//! under way and so many remembered, and no slice is begun after a cancel.
+//! A broadcast sends one message to each account, with the same id of its sender: started again
+//! with that id, it sends no account a second one, so a broadcast that a restart interrupted is
+//! simply started again. It knows accounts by their names and uses the control port like any
+//! caller. Invariant: the number of running and of remembered broadcasts is limited, and no slice
+//! begins after a cancel.
 
 use crate::answers::chat::Broadcast;
 use crate::api::Shared;
@@ -22,8 +22,8 @@ use std::time::Duration;
 /// Broadcasts that may be under way. One more is refused as busy.
 pub(crate) const RUNNING_MAX: usize = 4;
 
-/// Broadcasts that are remembered, those under way among them. Of more the oldest that is over is
-/// forgotten.
+/// Most broadcasts that are remembered, including running ones. Above that the oldest finished one
+/// is forgotten.
 const REMEMBERED_MAX: usize = 64;
 
 /// Accounts that are sent to at once.
@@ -111,7 +111,7 @@ impl Broadcasts {
         lock(&self.0).iter().rev().cloned().collect()
     }
 
-    /// The one with this number.
+    /// The broadcast with this number.
     pub(crate) fn one(&self, id: u64) -> Option<Arc<Job>> {
         lock(&self.0).iter().find(|job| job.id == id).cloned()
     }
@@ -130,7 +130,7 @@ impl Broadcasts {
         Ok(())
     }
 
-    /// Begins one. It goes on when nobody looks, and ends with the server.
+    /// Starts a broadcast. It goes on when no caller polls it, and ends with the server.
     pub(crate) fn begin(api: &Arc<Shared>, order: BroadcastOrder) -> Result<Arc<Job>, Fault> {
         let job = Arc::new(Job {
             id: api.control.next_id().0,
@@ -230,7 +230,7 @@ async fn send_one(
     ))
 }
 
-/// The id of the message to one account: that of the broadcast, told apart by whom it is for.
+/// The id of the message to one account: a hash of the broadcast's id and the account.
 fn id_for(order: &BroadcastOrder, to: &Addressee) -> [u8; 16] {
     use sha2::{Digest, Sha256};
     let to = to.within(order.by.domain());

@@ -251,7 +251,7 @@ impl Export {
         match told {
             Ok(ChatDelivery::Members(page)) => Ok(vec![ExportLine::Group((&*page).into())]),
             Ok(told) => unexpected(&told),
-            // It was in it once.
+            // The account has left the group.
             Err(fault) if fault.code() == Fault::unknown("group").code() => Ok(Vec::new()),
             Err(fault) => Err(fault),
         }
@@ -296,7 +296,7 @@ impl Export {
         };
         let found = self.ask_nodes(NodesAsk::Node(name.clone())).await?;
         let mut lines = Vec::new();
-        // One that has gone meanwhile is none.
+        // A node that was deleted meanwhile is skipped.
         if let Ok(NodesFound::Node(found)) = found {
             lines.push(ExportLine::Node(NodeTold::new(&name, Some(&found.config))));
             nodes.push((NodeSpace::Published, name));

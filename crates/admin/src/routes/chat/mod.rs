@@ -31,7 +31,7 @@ use model::timeline::Seq;
 
 type Told<T> = Result<Json<T>, Fault>;
 
-/// An answer, and whom it was about.
+/// An answer, and the account or group that it is about, for the audit log.
 type ToldAbout<T> = Result<(Extension<About>, Json<T>), Fault>;
 
 /// `GET /v1/chat/accounts/{account}`
@@ -54,8 +54,8 @@ pub(crate) async fn kick(State(api): Api, path: Part) -> Told<Ended> {
     }
 }
 
-/// `DELETE /v1/chat/accounts/{account}`: erases it, or tells how far that is. The name leaves the
-/// book once it is stored that the account is to go.
+/// `DELETE /v1/chat/accounts/{account}`: erases the account, or returns how far its erasure is. The
+/// name leaves the book once the order to erase is on stable storage.
 pub(crate) async fn erase(State(api): Api, path: Part) -> ToldAbout<Erasure> {
     let account = of(&api, path)?;
     let told = ask(&api, ChatCommand::Erase(account.clone())).await?;
@@ -229,7 +229,7 @@ pub(crate) async fn chatrooms(
     let query = asked(query)?;
     let after = query.after.as_ref().map(|text| chatroom_of(text, &api.settings.chat_domain));
     let (after, count) = (after.transpose()?, orders::page(query.limit)?);
-    // One more tells whether there are more.
+    // One more than requested shows whether there are more.
     match ask(&api, ChatCommand::Chatrooms { after, count: count + 1 }).await? {
         ChatAnswer::Chatrooms(found) => Ok(Json(answers::Chatrooms::new(&found, count))),
         _ => Err(Fault::internal()),
@@ -255,7 +255,7 @@ pub(crate) async fn change_chatroom(
     }
 }
 
-/// Sends a message in the name of an account; the server's own account reaches everybody.
+/// Sends a message in the name of an account; the server's own account may write to every account.
 pub(crate) async fn say(
     api: &Shared,
     by: AccountAddress,
@@ -314,7 +314,7 @@ async fn look(api: &Shared, account: &AccountAddress, command: ChatCommand) -> T
     }
 }
 
-/// Runs an errand; that there is no such account is a fault.
+/// Runs an errand; an unknown account is a fault.
 pub(crate) async fn run(api: &Shared, errand: Errand) -> Result<ChatDelivery, Fault> {
     match ask(api, ChatCommand::Errand(Box::new(errand))).await? {
         ChatAnswer::Told(Some(told)) => Ok(*told),

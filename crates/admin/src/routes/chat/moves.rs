@@ -48,7 +48,7 @@ pub(crate) struct MovedOne {
     state: &'static str,
     /// The code of the refusal; null: it was not refused.
     code: Option<String>,
-    /// The refusal in words; null: it was not refused.
+    /// The refusal as text; null: it was not refused.
     told: Option<String>,
 }
 
@@ -95,7 +95,7 @@ pub(crate) async fn moves(State(api): Api, body: Body<MovesBody>) -> Result<Json
     Ok(Json(Moved { results }))
 }
 
-/// Which one was done, about whom, and what became of it.
+/// Index of an item, the accounts it is about, and its result.
 type LaneResult = (usize, Vec<String>, Result<bool, Fault>);
 
 /// Items being carried out. An item waits until earlier items about its accounts are done.
@@ -110,7 +110,7 @@ struct Lane {
 }
 
 impl Lane {
-    /// One more is begun, when its turn has come.
+    /// Starts an item as soon as it may run.
     async fn go(&mut self, api: &Arc<Shared>, at: usize, order: Move) {
         let is_busy = |lane: &Lane| {
             lane.running.len() >= AT_ONCE || order.about.iter().any(|it| lane.busy.contains(it))
@@ -129,7 +129,7 @@ impl Lane {
         }));
     }
 
-    /// One more is done. False: nothing is under way.
+    /// Waits until an item is done. False if none is running.
     async fn step(&mut self) -> bool {
         let Some(done) = self.running.next().await else { return false };
         match done {
@@ -140,7 +140,7 @@ impl Lane {
                 self.comes_back |= result.as_ref().is_err_and(Fault::comes_back);
                 self.results[at] = Some(result);
             }
-            // It is not known which.
+            // A task broke off, and it is unknown which.
             Err(_) => self.comes_back = true,
         }
         true
@@ -151,7 +151,7 @@ impl Lane {
 async fn one(api: &Shared, order: &Move) -> Result<bool, Fault> {
     let mut again = false;
     for command in &order.commands {
-        // It waits until so much stands in the account's inbox.
+        // Waits until the account's inbox has arrived at this offset.
         if let ChatCommand::MovedUpTo(account, upto) = command {
             arrived(api, account, *upto).await?;
         }

@@ -1,8 +1,8 @@
-//! Clients of topics: their state and subscriptions, and what an operator does to them.
+//! Clients of topics: their state and subscriptions, and operators' changes to them.
 //!
 //! A client is known while it has a session, online or not. A client of any identifier can be named
 //! here: in the path, or, for characters that a path does not carry, in the query. Invariant: an
-//! identifier or filter is checked before a shard hears of it.
+//! identifier or filter is checked before it reaches a shard.
 
 pub(crate) mod disconnections;
 pub(crate) mod top;

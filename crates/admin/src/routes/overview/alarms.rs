@@ -77,7 +77,7 @@ const COUNTED: [Counted; 4] = [
     },
 ];
 
-/// All alarms, for whoever asks.
+/// All alarms, with the file that stores them.
 pub(crate) struct Alarms {
     book: Mutex<Book>,
     /// Where they outlive a restart.
@@ -85,7 +85,7 @@ pub(crate) struct Alarms {
 }
 
 impl Alarms {
-    /// Reads the alarms of this file, if there is one.
+    /// Reads the alarms of this file, if it exists.
     pub(crate) fn open(path: Option<&Path>, now_ms: u64) -> Alarms {
         let opened = path.map(|path| AlarmFile::open(path.to_owned()));
         let (file, kept) = opened.map_or((None, Vec::new()), |(file, kept)| (Some(file), kept));
@@ -99,7 +99,7 @@ impl Alarms {
     /// Writes them as they are. Blocks.
     fn save(&self) {
         let Some(file) = &self.file else { return };
-        // First the file, so that nobody who looked earlier writes later.
+        // The file is locked first, so that an earlier state is never written after a later one.
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         let all = self.book().all();
         file.write(&all);
@@ -108,7 +108,7 @@ impl Alarms {
 
 /// Writes them on a thread that may wait.
 async fn save(api: Arc<Shared>) {
-    // It fails only where the process ends.
+    // The task fails only when the process ends.
     let _ = tokio::task::spawn_blocking(move || api.alarms.save()).await;
 }
 
@@ -228,8 +228,8 @@ fn of_store(api: &Shared, found: &mut Vec<Condition>) {
     }
 }
 
-/// That the newest scheduled backup is too old, in words. `None`: it is not, or the first one is
-/// being made.
+/// A text if the newest scheduled backup is too old. `None` if it is not, or the first one is in
+/// progress.
 fn old_backup(now_s: u64, newest_s: u64, every_s: u64, failures: u64) -> Option<String> {
     let hours = |seconds: u64| seconds / 3_600;
     let age_s = now_s.saturating_sub(newest_s);

@@ -1,8 +1,8 @@
-//! How the server is, once or every second.
+//! Overview of the server's state, once or every second.
 //!
-//! All readers see the same figures: they are read and written once a second, however many readers
-//! there are, and not at all without one. A reader that does not keep up misses some. Invariant: a
-//! stream ends with its caller's session or token, and when the server is told to stop.
+//! All readers get the same figures: these are collected and encoded once a second, however many
+//! readers follow, and not at all without readers. A reader that does not keep up misses some.
+//! Invariant: a stream ends when its caller's session or token ends, and when the server stops.
 
 pub(crate) mod alarms;
 pub(crate) mod history;
@@ -53,7 +53,7 @@ impl Live {
     }
 }
 
-/// Looks every second until nobody follows.
+/// Collects the figures every second while there are readers.
 async fn look(api: Arc<Shared>) {
     let mut ticks = tokio::time::interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -62,7 +62,7 @@ async fn look(api: Arc<Shared>) {
         ticks.tick().await;
         if live.latest.receiver_count() == 0 {
             live.is_looking.store(false, Ordering::SeqCst);
-            // Somebody may have come in between, and found us looking.
+            // A reader may have subscribed in between and found `is_looking` still set.
             let is_last = live.latest.receiver_count() == 0;
             if is_last || live.is_looking.swap(true, Ordering::SeqCst) {
                 return;
@@ -115,7 +115,7 @@ impl Answers for Overviews {
     }
 }
 
-/// One who looks.
+/// A reader of the overview stream.
 struct Onlooker {
     api: Arc<Shared>,
     caller: Caller,

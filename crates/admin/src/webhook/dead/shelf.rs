@@ -22,7 +22,7 @@ use std::ops::Range;
 pub(crate) enum Why {
     /// The events were not accepted for too long.
     TooOld,
-    /// More events were waiting behind them than there is room for.
+    /// More events were waiting behind them than fit.
     TooFarBehind,
     /// The server stopped and they were not taken even then.
     ServerStopped,
@@ -41,7 +41,7 @@ impl Why {
     }
 }
 
-/// Limits of what is kept. One more, and the oldest goes.
+/// Limits of the stored letters. Above that the oldest is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bounds {
     /// Letters.
@@ -142,7 +142,7 @@ impl Shelf {
         self.end
     }
 
-    /// Number of the newest letter there ever was; 0: there was none.
+    /// Number of the newest letter ever stored; 0 if there was none.
     pub(crate) fn newest(&self) -> u64 {
         self.next - 1
     }
@@ -184,8 +184,8 @@ impl Shelf {
         self.drop_through(through.min(self.newest())) as u64
     }
 
-    /// Letters after this number: their place in the file, and the number of the last. At most so
-    /// many, and, but for the first, so many bytes.
+    /// Letters after this number: their range in the file, and the number of the last. At most
+    /// `count`, and, but for the first, at most `bytes`.
     pub(crate) fn page(&self, after: u64, count: usize, bytes: u64) -> Option<(Range<u64>, u64)> {
         let first = self.spots.partition_point(|spot| spot.number <= after);
         let begin = self.spots.get(first)?.offset;
@@ -195,7 +195,7 @@ impl Shelf {
         Some((begin..last.offset + u64::from(last.bytes), last.number))
     }
 
-    /// The rewrite that is due, when the file is too long or holds no letter any more.
+    /// The rewrite that is due when the file is too long or no letter is left.
     pub(crate) fn rewriting(&self) -> Option<Rewriting> {
         let first = self.spots.front();
         let head = self.gone(first.map_or(self.newest(), |spot| spot.number - 1));
