@@ -1,8 +1,7 @@
 //! Durable state of the broker: rows, timelines of sessions, and the calls that write them.
 //!
-//! `entries` and `rows` are the forms of what is written, `calls` what was asked of the log and
-//! not answered, `rows_now` what a refused row is by now, `pages` what comes back of what waits,
-//! `restore` the start.
+//! `entries` and `rows` are the stored forms, `calls` the open calls to the log, `rows_now` the
+//! current value of a refused row, `pages` reads queued messages back, `restore` is the start.
 
 pub(crate) mod bytes;
 pub(crate) mod calls;

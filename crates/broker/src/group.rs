@@ -111,7 +111,7 @@ impl SharedGroup {
         self.join(session, MemberStanding { online, durable })
     }
 
-    /// A member has answered so many messages, or they went elsewhere.
+    /// Notes that a member has answered this many messages, or that they went elsewhere.
     pub fn done(&mut self, session: TimelineId, count: u32) {
         if let Some(place) = self.place(session) {
             let load = &mut self.members[place].load;
@@ -119,9 +119,10 @@ impl SharedGroup {
         }
     }
 
-    /// Chooses who gets the next message, and counts it. `window` is how many unanswered ones a
-    /// member takes before others are preferred (for QoS 0, which is not answered, `None`: nothing
-    /// is counted). `except`: who had it and left; it gets it again only if nobody else can.
+    /// Chooses the member that gets the next message, and counts the message. `window` is the
+    /// number of unanswered messages above which other members are preferred (`None` for QoS 0,
+    /// which is not answered and not counted). `except` had the message and left; it gets it again
+    /// only if no other member can.
     pub fn pick(
         &mut self,
         window: Option<u32>,
@@ -151,12 +152,12 @@ impl SharedGroup {
         self.members.len()
     }
 
-    /// Whether there is no member.
+    /// Whether the group has no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Whether somebody else than this one has a connection and may have the message.
+    /// Whether a member other than this one is online and may have the message.
     pub fn has_another_online(
         &self,
         session: TimelineId,
@@ -166,18 +167,18 @@ impl SharedGroup {
         online.iter().any(|member| member.session != session && may(member.session))
     }
 
-    /// Whether a message can go to nobody.
+    /// Whether no member can get a message.
     pub fn is_deaf(&self) -> bool {
         self.online == 0 && !self.members.iter().any(|member| member.is_durable)
     }
 
-    /// The place of one that is left, if it is online or has what waits for it.
+    /// The place of this member, if it is online or keeps queued messages.
     fn only(&self, session: TimelineId, may: &impl Fn(TimelineId) -> bool) -> Option<usize> {
         let place = self.place(session).filter(|_| may(session))?;
         (place < self.online || self.members[place].is_durable).then_some(place)
     }
 
-    /// The first online one from the one whose turn it is.
+    /// The first online member in turn that satisfies `is_it`.
     fn next_online(&self, is_it: impl Fn(&Member) -> bool) -> Option<usize> {
         if self.turn < self.online && is_it(&self.members[self.turn]) {
             return Some(self.turn);
@@ -198,7 +199,7 @@ impl SharedGroup {
         places.find(|&place| self.members[place].is_durable && is_it(&self.members[place]))
     }
 
-    /// One that was online is not: it changes places so that nobody loses a turn.
+    /// Moves a member that went offline to another place, so that no member loses its turn.
     fn go_away(&mut self, mut place: usize) {
         self.members[place].load = 0; // what it has not answered goes to others, or waits for it
         if place < self.turn {
@@ -210,7 +211,7 @@ impl SharedGroup {
         self.swap(place, self.online);
     }
 
-    /// One that was away is online, and the last of them.
+    /// Moves a member that came online behind the other online ones.
     fn come(&mut self, place: usize) {
         self.swap(place, self.online);
         self.online += 1;
@@ -245,7 +246,7 @@ impl SharedGroup {
     }
 }
 
-/// All of `count` places, from `first` on.
+/// All of `count` places, starting at `first`.
 fn in_turn(first: usize, count: usize) -> impl Iterator<Item = usize> {
     let first = first.min(count);
     (first..count).chain(0..first)

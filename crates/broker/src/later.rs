@@ -1,8 +1,8 @@
 //! Publications for later, in the order of their time.
 //!
-//! A shard keeps those whose topics are at home on it; each has a row whose key is its time and
-//! id, so that it comes back after a restart. Their time is the wall clock's, for that is what
-//! survives. Nothing is published here: whoever has the time asks for what is due.
+//! A shard keeps the publications whose topics have their home on it; each has a row whose key is
+//! its time and id, so that it survives a restart. Times are of the wall clock, which survives too.
+//! Nothing is published here: the caller has the time and asks for due publications.
 
 use crate::retained::{decode, row_home};
 use base::hash::HashKey;
@@ -23,7 +23,7 @@ pub struct Later {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DelayedFull;
 
-/// One whose time has come.
+/// A publication whose time has come.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Due {
     /// The key of its row, which is to be deleted.
@@ -33,7 +33,8 @@ pub struct Due {
 }
 
 impl Later {
-    /// Makes an empty queue for at most so many publications, whose topics are at home by this key.
+    /// An empty queue for at most `count_max` publications; `home` is the key that maps topics to
+    /// shards.
     pub fn new(home: HashKey, count_max: u32) -> Later {
         Later { home, waiting: BTreeMap::new(), count_max }
     }

@@ -1,20 +1,22 @@
 //! The rules of topics and sessions over one shard's part of them.
 //!
 //! A [`Broker`] is pure and synchronous: it gets the time as an argument, takes one request, peer
-//! message, command, admission or completion, and says in [`Effects`] what is to be done. It knows
-//! no packet, socket, file or clock. Its invariants, looked at by [`Broker::audit`] and by tests:
+//! message, command, admission or completion, and returns in [`Effects`] the actions to take. It
+//! does not know packets, sockets, files or clocks. Its invariants, checked by [`Broker::audit`]
+//! and by tests:
 //!
-//! - One connection a session; what an older one says changes nothing.
-//! - An answer that says "taken" is given when the message is on stable storage, wherever a session
-//!   that outlives its connection wants it at QoS 1 or 2.
-//! - A message is in at most one copy on its way to a session, and leaves the log when it is over.
-//! - Every message that is not delivered is counted under its reason.
+//! - A session has one connection; nothing that an older connection says has any effect.
+//! - A message is acknowledged when it is on stable storage in every durable session that gets it
+//!   at QoS 1 or 2.
+//! - At most one copy of a message is in flight to a session, and the copy leaves the log when it
+//!   ends.
+//! - Every message that is not delivered is counted by its reason.
 //!
 //! The broker keeps its state in parts: each owns its state, has a small interface, and knows only
 //! the other parts that it is handed. An operation over several parts is a method of the broker.
 //!
-//! Read `session` (who is here), `message` (what goes from one to the other), `durable` (what
-//! outlives the process), `operations` (what operators want).
+//! Read `session` (connections and sessions), `message` (routing and delivery), `durable` (state
+//! that outlives the process), `operations` (operators' commands).
 
 mod durable;
 pub mod group;
@@ -77,7 +79,7 @@ use std::sync::Arc;
 pub struct Settings {
     /// The shard it runs on.
     pub shard: ShardId,
-    /// How many there are.
+    /// Number of shards.
     pub shards: u16,
     /// The limits in force.
     pub limits: Arc<Limits>,
@@ -133,7 +135,7 @@ impl Settings {
     }
 }
 
-/// A shard's shares of what the process may have.
+/// A shard's shares of the process's limits.
 struct Shares {
     sessions: usize,
     subscriptions: u64,
@@ -309,7 +311,7 @@ impl Broker {
             SessionDelivery::Publish(outgoing) if outgoing.id == 0 => {
                 fx.counters.dropped(Drop::Offline, 1);
             }
-            // What else was meant for the connection is said again when the client is back.
+            // All other deliveries to the connection are repeated when the client is back.
             _ => {}
         }
     }
@@ -346,7 +348,7 @@ impl Broker {
         ])
     }
 
-    /// Bytes of what is noted of those who get retained messages.
+    /// Bytes of notes about sessions that get retained messages.
     pub fn replays_bytes(&self) -> u64 {
         self.replays.bytes()
     }

@@ -1,12 +1,11 @@
 //! Messages between the brokers of a process.
 //!
-//! Peer messages from one shard to another arrive in their order, and none is lost. Everything in
-//! them has the name that it has on every node: a client identifier, a topic, a group, a member by
-//! the timeline of its session. Other values are local to the process (the number of a receipt, a
-//! page or a subscription, the [`SessionRef`] of a session that asked for a page) and are return
-//! addresses. Only the shard that made it reads it, whoever answers gives it back as it came, and
-//! when it means nothing any more, because its session ended or its wait is over, so does the
-//! answer.
+//! Peer messages from one shard to another arrive in order, and none is lost. All names in them are
+//! valid on every node: a client identifier, a topic, a group, a member by the timeline of its
+//! session. Other values are local to the process (the number of a receipt, a page or a
+//! subscription, the [`SessionRef`] of a session that asked for a page) and are return addresses:
+//! only the shard that made one reads it, the answer returns it unchanged, and an answer whose
+//! session or wait has ended is ignored.
 
 use crate::session::principals::Principal;
 use model::id::{SessionRef, ShardId};
@@ -15,7 +14,7 @@ use model::timeline::TimelineId;
 use model::topic::Publication;
 use std::sync::Arc;
 
-/// One word from one shard's broker to another's.
+/// A message from one shard's broker to another's.
 #[derive(Clone, Debug)]
 pub enum PeerMessage {
     /// A publication that some session of the receiver may want.
@@ -37,8 +36,8 @@ pub enum PeerMessage {
         from: ShardId,
         /// The number of the receipt that is wanted; 0: none.
         receipt: u64,
-        /// How many pages you had given out when it was looked at who is subscribed: whoever was
-        /// given one since may have missed it.
+        /// The number of pages that the owner had given out when the subscribers were searched: a
+        /// subscription that got a page since may have missed the message.
         pages: u64,
     },
     /// Receipt for a message: whether it had a receiver, or why it was refused.
@@ -147,9 +146,9 @@ pub enum GroupWhat {
     },
     /// The member leaves.
     Leave,
-    /// The member has finished so many messages.
+    /// The member has finished this many messages.
     Done(u32),
-    /// The member gives this message back, for somebody else.
+    /// The member gives this message back, for another one.
     Back {
         /// The message.
         message: Arc<Publication>,
@@ -182,9 +181,9 @@ pub struct MemberWord {
     pub message: Arc<Publication>,
     /// Shard that gets the receipt.
     pub from: ShardId,
-    /// Its number; 0: nobody wants one.
+    /// Number of the receipt; 0: none is wanted.
     pub receipt: u64,
-    /// Another member had it, and has it until this one does.
+    /// Another member had the message, and keeps it until this one has stored it.
     pub offered: Option<OldPlace>,
 }
 

@@ -86,8 +86,7 @@ pub struct ReplayPage {
 const LOOKS_MAX: usize = 1_024;
 
 impl Retained {
-    /// Makes an empty store for at most so many messages and so many bytes; topics are hashed with
-    /// `key`.
+    /// An empty store for at most this many messages and bytes; topics are hashed with `key`.
     pub fn new(key: HashKey, count_max: u32, bytes_max: u64) -> Retained {
         Retained {
             key,
@@ -107,7 +106,7 @@ impl Retained {
         (self.count_max, self.bytes_max) = (count_max, bytes_max);
     }
 
-    /// Messages kept, those included whose time is over and that were not swept yet.
+    /// Number of retained messages, including expired ones that were not swept yet.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
@@ -169,8 +168,8 @@ impl Retained {
         self.find(topic).map(|slot| self.slots.at(slot))
     }
 
-    /// The messages whose topics match a filter that was checked, in the order of topics, behind
-    /// the topic `after`. Those whose time is over are left out.
+    /// The messages whose topics match a valid filter, in the order of topics, after the topic
+    /// `after`, without expired ones.
     pub fn page(&self, unix_s: u32, filter: &str, after: Option<&str>, most: Most) -> ReplayPage {
         let filter = Filter::new(filter);
         let mut page = ReplayPage::default();
@@ -207,12 +206,12 @@ impl Retained {
         page
     }
 
-    /// When the next message's time is over, Unix seconds; at times too early, never too late.
+    /// When the next message expires, Unix seconds; it may be too early, never too late.
     pub fn next_expiry(&self) -> Option<u32> {
         self.expiries.peek().map(|Reverse((expire_at, _))| *expire_at)
     }
 
-    /// Forgets messages whose time is over, looking at no more than `most`. True: there are more.
+    /// Removes expired messages, visiting at most `most`. True if there are more.
     pub fn expire(&mut self, unix_s: u32, most: usize, gone: &mut Vec<Arc<Publication>>) -> bool {
         for _ in 0..most {
             match self.next_expiry() {
@@ -254,7 +253,7 @@ impl Retained {
         message
     }
 
-    /// Notes an expiry, and throws out what means nothing any more when that is more than half.
+    /// Notes an expiry, and discards outdated notes when they are more than half.
     fn note_expiry(&mut self, expire_at: u32, slot: u32) {
         if self.expiries.len() >= 64 + 2 * self.slots.len() {
             let slots = &self.slots;

@@ -1,10 +1,8 @@
-//! Calls to the log: what was asked of it and is not completed, what it is asked again, and what
-//! is over and leaves it.
+//! Calls to the log: open ones, retries, and removals of messages that ended.
 //!
-//! Every call bears a ticket, every ticket holds a pending call: what is to happen when the call is
-//! completed. The log completes every ticket once. A write that nobody waits for and that was
-//! refused is asked for again after a pause: a refusal is no reason to forget one. Messages that
-//! are over are removed in batches, one call a session and turn.
+//! Every call bears a ticket, every ticket holds a pending call: what to do when the call
+//! completes. The log completes every ticket once. A refused write for which no answer waits is
+//! retried after a pause. Ended messages are removed in batches, one call per session and turn.
 
 use crate::Effects;
 use crate::message::keep::Kept;
@@ -42,11 +40,11 @@ pub(crate) enum PendingCall {
     Welcome(Box<Welcome>),
     /// The row of a subscription: the answer that waits, and which of its results.
     Granted(Key, usize),
-    /// A page of what waits.
+    /// A page of queued messages.
     Page(PageRef),
-    /// A page of what a session gives to other members of its groups, by its number.
+    /// A page of messages that a session hands over to other members of its groups, by its number.
     Given(Key, u64),
-    /// A page of what waits for a session, to find what has expired.
+    /// A page of a session's queued messages, to find expired ones.
     Swept(PageRef),
     /// Whether a message stands at a place that is doubtful.
     Doubt(EntryRef),
@@ -84,18 +82,18 @@ pub(crate) struct Removal {
 
 /// Call to be made again because the log refused it.
 pub(crate) enum Retry {
-    /// A row, or what becomes of a timeline: no more than [`RETRIES_MAX`] of these and the next.
+    /// A row, or a change of a timeline: at most [`RETRIES_MAX`] of these and of removals.
     Write(Write),
     /// The row of a topic's retained message.
     Retained(Box<str>),
-    /// The removal of a released packet identifier's mark, for which its client waits: no more
-    /// than clients have in use.
+    /// The removal of a released packet identifier's mark, for which the client waits: at most one
+    /// per identifier that clients use.
     Unmark(Exchange),
-    /// The mark of a message that a client has: no more than are on the way to clients.
+    /// The mark of a message that a client has received: at most one per message in flight.
     Received(Exchange),
-    /// A look at a doubtful place: no more than there were marks at the start.
+    /// A read of a place whose state is in doubt: at most one per mark at the start.
     Doubt(EntryRef),
-    /// Messages that are over, of one session: limited with the writes.
+    /// Removal of ended messages of one session: limited together with the writes.
     Removal(Box<Removal>),
 }
 
@@ -136,7 +134,7 @@ impl LogCalls {
         self.tickets.len() < CALLS_MAX / 2
     }
 
-    /// Whether the log takes nothing any more.
+    /// Whether the log refuses all writes until a restart.
     pub fn has_failed(&self) -> bool {
         self.tickets.has_failed()
     }
@@ -151,39 +149,39 @@ impl LogCalls {
         self.tickets.ask(pending, call, fx);
     }
 
-    /// Has the log write something that nobody waits for.
+    /// Writes to the log without an answer that waits for it.
     pub fn write(&mut self, write: Write, fx: &mut Effects) {
         if !self.has_failed() {
             self.ask(PendingCall::Retry(Box::new(write.clone())), Call::Write(write), fx);
         }
     }
 
-    /// Has the log write a row that nobody waits for.
+    /// Writes a row without an answer that waits for it.
     pub fn put(&mut self, table: Table, key: Box<[u8]>, value: Box<[u8]>, fx: &mut Effects) {
         self.write(Write::Put { table, key, value }, fx);
     }
 
-    /// Has the log delete a row; nobody waits for it.
+    /// Deletes a row without an answer that waits for it.
     pub fn delete(&mut self, table: Table, key: Box<[u8]>, fx: &mut Effects) {
         self.write(Write::Delete { table, key }, fx);
     }
 
-    /// A session's message is over: it leaves the log, if it is there.
+    /// Removes an ended message of a session from the log, if it is there.
     pub fn remove(&mut self, session: Key, seq: Seq) {
         self.remove_both(session, seq, 0);
     }
 
-    /// A mark among a session's exchanges is over.
+    /// Removes the mark of an exchange that has ended.
     pub fn remove_mark(&mut self, session: Key, mark: Seq) {
         self.remove_both(session, 0, mark);
     }
 
-    /// All marks of an identifier are over.
+    /// Removes all marks of a packet identifier.
     pub fn remove_marks(&mut self, session: Key, marker: Marker) {
         marker.places().for_each(|mark| self.remove_mark(session, mark));
     }
 
-    /// A message is over, and when it is gone so is the mark that its client has it.
+    /// Removes an ended message, and after it the mark that its client has received it.
     pub fn remove_both(&mut self, session: Key, seq: Seq, mark: Seq) {
         if seq != 0 || mark != 0 {
             self.over.push(Over { session, seq, mark });
@@ -288,8 +286,8 @@ impl LogCalls {
         self.pulls.iter().map(|(at, _)| *at).min()
     }
 
-    /// Has the log remove what is over. `timeline_of`: a session's timeline in a space; what was a
-    /// session's that is gone was forgotten with it.
+    /// Removes ended messages and marks from the log. `timeline_of` gives a session's timeline in a
+    /// space; those of an ended session were forgotten with it.
     pub fn remove_over(
         &mut self,
         timeline_of: impl Fn(Key, Space) -> Option<TimelineId>,

@@ -1,5 +1,5 @@
-//! Entries of a session's two timelines: messages that wait for it, and what it has to remember of
-//! exchanges. Of the first a start reads no more than the head, the second has few entries.
+//! Entries of a session's two timelines: its queued messages, and the state of its exchanges. Of
+//! the first a start reads only the head, the second has few entries.
 //!
 //! ```text
 //!  label of a message   2 | 0 | flags | expire_at 4 | its publisher's packet identifier 2 |
@@ -92,7 +92,7 @@ pub(crate) fn timeline_of(home: HashKey, client_id: &str) -> TimelineId {
     TimelineId::of(Space::Sessions, home, &[b"mqtt", client_id.as_bytes()])
 }
 
-/// The timeline of what a session has to remember of exchanges.
+/// The timeline of a session's state of exchanges.
 pub(crate) fn exchanges_of(home: HashKey, client_id: &str) -> TimelineId {
     TimelineId::of(Space::Exchanges, home, &[b"mqtt", client_id.as_bytes()])
 }

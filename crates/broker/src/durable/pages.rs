@@ -1,8 +1,8 @@
 //! Pages of queued messages that the broker reads back from the log, one page a session at a time.
 //!
-//! A page is asked for when little of what waits is in memory, and takes its place behind that, in
-//! the order of the log; what came meanwhile waits behind it in the log. For a client that is away
-//! nothing is read, but where the oldest of a full queue has to be known that makes room.
+//! A page is requested when few queued messages are left in memory, and is placed behind those, in
+//! the order of the log; messages that arrived meanwhile wait behind it in the log. For an offline
+//! client nothing is read, except the oldest messages of a full queue that have to make room.
 
 use super::calls::{PageRef, PendingCall, Removal, Retry};
 use super::entries::Said;
@@ -58,7 +58,7 @@ impl Broker {
         let Some(more) = session.more.as_mut() else { return };
         more.end_pull();
         if !online && !more.queue.owes() {
-            // Its client went again meanwhile: it is read when it is back.
+            // The client has disconnected again meanwhile: the queue is read when it is back.
             return self.sessions.rest(key);
         }
         let Ok(Done::Page(page)) = result else {
@@ -105,7 +105,7 @@ impl Broker {
             && let Some(seq) = more.queue.away_between(from, covers.max(from + 1))
             && let Some(entry) = more.queue.lose(seq, &mut self.totals)
         {
-            // It is not in the log any more, or makes no sense.
+            // The message is no longer in the log, or malformed.
             self.over(key, &entry);
             self.share_over(key, &entry, fx);
             self.sessions.dropped(now, key, Drop::StoreFull, 1, fx);

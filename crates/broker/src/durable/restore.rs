@@ -1,11 +1,11 @@
-//! The start: what the log kept becomes the broker's memory again.
+//! The start: rebuilds the broker's memory from the log.
 //!
-//! Rows come first, then timelines, which know their sessions by their ids. Of what waits for a
-//! session the head is enough: the rest is read when its client is back, and sent again with DUP
+//! Rows come first, then timelines, which belong to sessions by their ids. Of a session's queued
+//! messages the head is enough: the rest is read when its client is back, and sent again with DUP
 //! where it may have been sent, under the packet identifier it had. Entries are read of exchanges,
-//! and of members of shared groups: what they got from other members may stand there still. Every
-//! connection was lost: wills are published, with their delay. An unreadable row or entry stays in
-//! the log.
+//! and of members of shared groups: messages that they got from other members may still be in the
+//! old place. All connections were lost: wills are published, with their delay. An unreadable row
+//! or entry stays in the log.
 
 use super::entries::{Label, Said, exchanges_of, timeline_of};
 use super::rows::{self, SessionRow, SubscriptionRow};
@@ -46,17 +46,17 @@ pub(crate) struct Restoring {
     /// Wills of sessions that did not outlive their connections, and of connections before the
     /// last.
     wills: Vec<(Box<str>, Will)>,
-    /// Rows that belong to nobody.
+    /// Rows without an owner.
     strays: Vec<Write>,
-    /// Timelines that belong to nobody.
+    /// Timelines without an owner.
     lost: BTreeSet<TimelineId>,
-    /// Marks that are over.
+    /// Marks of exchanges that have ended.
     over: Vec<EntryRef>,
     /// Messages that clients said they have, and that may have left.
     released: Vec<EntryRef>,
     /// Where messages stood that have gone to other members of their groups.
     old_places: Vec<OldPlace>,
-    /// A row could not be read: what belongs to nobody may be its session's.
+    /// A row could not be read, so entries without an owner may belong to its session.
     unreadable: bool,
 }
 
@@ -128,7 +128,7 @@ impl Broker {
         }
         let keys: Vec<Key> = self.sessions.iter().map(|(key, _)| key).collect();
         for key in keys {
-            // What one session has does not wait for what others have.
+            // Each session has its own share of work, whatever the others have.
             self.units.begin();
             self.regrant_restored(now, key, fx);
             self.share_presence(now, key, false, fx);
@@ -205,7 +205,7 @@ impl Broker {
         let id = rows::subscriber(key)?;
         let (will, due_s) = rows::will_of(value)?;
         self.routing.observe(will.message.id);
-        // Those before its last one were about to be published.
+        // Earlier wills were about to be published.
         let before = match self.sessions.find(id).and_then(|key| self.sessions.at_mut(key)) {
             Some(session) => {
                 let last = session.will().map(|(last, _)| last.message.id);
@@ -245,7 +245,7 @@ impl Broker {
 
     fn restore_exchange(&mut self, timeline: TimelineId, seq: Seq, label: &[u8]) -> Option<()> {
         let said = Said::decode(label)?;
-        // What is nobody's will be forgotten.
+        // Timelines without an owner are forgotten later.
         let Some(owner) = self.restoring.owners.get(&timeline) else { return Some(()) };
         let key = owner.key;
         let more = self.sessions.at_mut(key)?.more();

@@ -41,7 +41,7 @@ pub(crate) struct SessionRow {
     pub since_s: u32,
     /// The highest place that was sent, as far as it was known.
     pub sent_upto: u64,
-    /// Whether more may have been sent before the last start, which nobody has found out.
+    /// Whether more may have been sent before the last start, which is not known yet.
     pub sent_more: bool,
     pub user: Option<Box<str>>,
     pub protocol: Box<str>,
@@ -62,8 +62,8 @@ pub(crate) fn session_key(home: HashKey, client_id: &str) -> Box<[u8]> {
     home_of(home, client_id).key(&[client_id.as_bytes()])
 }
 
-/// The timelines of the session that a row belongs to, for messages and for exchanges, each with an
-/// owner in words; empty: the row is no session's.
+/// The timelines of a row's session, for messages and for exchanges, each with a description of the
+/// owner; empty if the row belongs to no session.
 pub fn owners_of_row(home: HashKey, table: Table, key: &[u8]) -> Vec<(TimelineId, String)> {
     let Some(id) = session_of(key).filter(|_| table == Table::Sessions) else { return Vec::new() };
     let name = format!("session {id}");

@@ -1,9 +1,10 @@
-//! Messages that expired in the queue of a client that does not take them leave it.
+//! Removal of expired messages from the queues of clients that do not read.
 //!
-//! While there is room they stay until they are read for the client, which drops them. A queue that
-//! is full, or was stored by an earlier process, is read once from its beginning, a page at a time,
-//! and what has expired leaves the log (MQTT5 3.3.2-5). Meanwhile new messages take the room of
-//! what is known to have expired. One sweep a session; it holds nothing but how far it is.
+//! While the queue has room they stay until they are read for the client, and are then dropped. A
+//! queue that is full, or was stored by an earlier process, is read once from its beginning, a page
+//! at a time, and expired messages are removed from the log (MQTT5 3.3.2-5). Meanwhile new messages
+//! take the room of those known to have expired. One sweep per session; it holds nothing but its
+//! progress.
 
 use super::calls::{PageRef, PendingCall};
 use super::entries::Said;

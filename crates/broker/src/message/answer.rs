@@ -1,12 +1,11 @@
-//! Answers of logs and of other shards: calls are completed, clients answered, peer messages
-//! carried out.
+//! Answers of logs and of other shards: completes calls, answers clients, handles peer messages.
 //!
 //! Answers to one client are given in the order of its messages (MQTT5 4.6.0-2, 4.6.0-3), so one
-//! that has to wait holds those behind it. Peer messages go out in their order: whoever carries
-//! them keeps it, and keeps what finds a full mailbox. A will, a delayed message and one that a
-//! member of a shared group gave back stand in the log until everybody who gets them has them
-//! there: a kill between publishes them again, under a number that makes the repetition harmless,
-//! instead of losing them.
+//! that has to wait delays those behind it. Peer messages are sent in order: their carrier
+//! preserves it, and keeps messages for a full mailbox. A will, a delayed message and one that a
+//! member of a shared group gave back stay in the log until all its receivers have stored it: a
+//! kill in between publishes it again, under a number that makes the repetition harmless, instead
+//! of losing it.
 
 use super::answers::{After, DueAnswer, Origin, PendingAnswer, denial, receipt_of, wait_of};
 use super::queue::Entry;
@@ -63,8 +62,9 @@ impl Broker {
         pending.wait
     }
 
-    /// Lets the answer to a message wait where it is not proved that this node leads: another one
-    /// may, at which somebody waits for the message. What else it waits for may be no log.
+    /// Delays an answer until it is proved that this node leads: another node may lead, and the
+    /// receivers may be connected there. The other conditions of the answer may not involve the
+    /// log.
     pub(crate) fn await_proof(&mut self, now: Now, pending: &mut PendingAnswer) {
         let is_asked = matches!(pending.origin, Origin::Client(..) | Origin::Command(_));
         if !is_asked || pending.error.is_some() || self.settings.lead_proof.holds(now) {
@@ -90,7 +90,7 @@ impl Broker {
         None
     }
 
-    /// One of those that a wait waits for has come.
+    /// Notes that one of the parts that a wait counts has arrived.
     pub(crate) fn arrived(
         &mut self,
         now: Now,
@@ -108,7 +108,7 @@ impl Broker {
         self.answer(now, DueAnswer::at_once(origin, Err(why)), fx);
     }
 
-    /// Gives an answer, to whoever it is for.
+    /// Gives an answer to its recipient: a client, another shard or the server itself.
     pub(crate) fn answer(&mut self, now: Now, due: DueAnswer, fx: &mut Effects) {
         let DueAnswer { origin, wait, result, began } = due;
         match origin {
@@ -247,7 +247,7 @@ impl Broker {
     fn after(&mut self, now: Now, after: After, why: Option<Denial>, fx: &mut Effects) {
         match after {
             After::Moved(key, entry) => self.offer_answered(now, key, *entry, why, fx),
-            // Those that were refused stay for the next start.
+            // A refused row stays for the next start.
             After::Row(..) if why.is_some() => {}
             After::Row(table, key) => self.log.delete(table, key, fx),
         }
@@ -395,7 +395,7 @@ impl Broker {
         }
     }
 
-    /// Asks again for a slice of what was refused, if it is time.
+    /// Retries a slice of the refused writes, if it is time.
     pub(crate) fn turn_retries(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         if self.log.retries() == 0 {
             return None;
@@ -430,10 +430,10 @@ impl Broker {
         (self.log.retries() > 0).then_some(now.mono)
     }
 
-    /// Takes what is over out of the log.
+    /// Removes ended messages from the log.
     pub(crate) fn turn_removals(&mut self, fx: &mut Effects) {
         let (sessions, home) = (&self.sessions, self.settings.home);
-        // Its name is hashed for what has something in it alone.
+        // The name is hashed only for timelines with entries.
         let timeline_of = |key, space| {
             let session = sessions.at(key)?;
             Some(match space {

@@ -1,10 +1,10 @@
-//! Answers that have to wait until logs, or other shards, have said that they have it.
+//! Answers that wait until logs or other shards have stored the message.
 //!
-//! A wait counts what it waits for; the last one that comes makes the answer due. Beside the waits
-//! stand what goes on when they are over: messages of QoS 2 that others get when their packet
-//! identifier is marked, and what becomes of messages of the server's own. A wait that takes too
-//! long is given up, and what comes for it later means nothing any more. Invariant: a wait is there
-//! until all that it counts has come, or its time is over.
+//! A wait counts the parts that it needs; the last one to arrive makes the answer due. Beside the
+//! waits are the actions that follow them: messages of QoS 2 that are routed when their packet
+//! identifier is marked, and the results of the server's own messages. A wait that takes too long
+//! is given up, and later parts are ignored. Invariant: a wait exists until all counted parts have
+//! arrived, or its time is over.
 
 use super::queue::Entry;
 use crate::durable::entries::Label;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// Waits that a shard may have; beyond, a message is refused as Busy.
 pub(crate) const WAITS_MAX: usize = 1 << 20;
 
-/// Waits that are looked at in one turn, whether their time is over.
+/// Most waits that one turn checks for their deadline.
 const LOOKS_A_TURN: u32 = 4_096;
 
 /// Origin of a message, which is answered.
@@ -75,7 +75,7 @@ pub(crate) struct PendingAnswer {
     pub error: Option<Denial>,
     /// A member of a group that went away has it until another one does.
     pub offered: Option<OldPlace>,
-    /// Member of a group that had the message: another one shall get it, if there is another.
+    /// Member of a group that had the message: another member is preferred, if there is one.
     pub except: Option<TimelineId>,
     /// Pages that the owner of its topic had given out before it was looked at who is subscribed.
     pub pages: u64,
@@ -122,7 +122,7 @@ impl PendingAnswer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DueAnswer {
     pub origin: Origin,
-    /// Key of the wait that is over.
+    /// Key of the wait that has ended.
     pub wait: Option<Key>,
     pub result: Result<Routed, Denial>,
     /// When it began to wait.
@@ -130,7 +130,7 @@ pub(crate) struct DueAnswer {
 }
 
 impl DueAnswer {
-    /// One that never waited.
+    /// An answer that never waited.
     pub fn at_once(origin: Origin, result: Result<Routed, Denial>) -> DueAnswer {
         DueAnswer { origin, wait: None, result, began: None }
     }
@@ -153,7 +153,7 @@ pub(crate) enum After {
     Moved(Key, Box<Entry>),
 }
 
-/// One answer that waits.
+/// An answer that waits.
 struct Wait {
     origin: Origin,
     left: u32,
@@ -222,14 +222,15 @@ impl Answers {
         self.waits.len() < WAITS_MAX
     }
 
-    /// A wait for one thing; `None`: there is no room.
+    /// Opens a wait for one part; `None` if there is no room.
     pub fn open(&mut self, origin: Origin) -> Option<Key> {
         let stamp = self.rounds.stamp();
         let began = self.came;
         self.waits.insert(Wait { origin, left: 1, stamp, began, matched: false, error: None }).ok()
     }
 
-    /// An answer waits for one more, and with what; `None`: there is no room, and it is an error.
+    /// Adds one part to an answer's wait, and returns the wait; `None` if there is no room, which
+    /// is an error for the answer.
     pub fn one_more(&mut self, pending: &mut PendingAnswer) -> Option<Key> {
         match pending.wait {
             Some(wait) => self.waits.at_mut(wait)?.left += 1,
@@ -241,7 +242,7 @@ impl Answers {
         pending.wait
     }
 
-    /// A wait waits for so many more.
+    /// Adds parts to a wait.
     pub fn wait_for(&mut self, wait: Key, more: usize) {
         if let Some(open) = self.waits.at_mut(wait) {
             open.left += more as u32;
@@ -261,7 +262,7 @@ impl Answers {
         }
     }
 
-    /// One of those that a wait waits for has come; the answer, if it was the last.
+    /// Notes that a part of a wait has arrived; returns the answer, if it was the last.
     pub fn arrived(&mut self, wait: Key, result: Result<(), Denial>) -> Option<DueAnswer> {
         let Some(open) = self.waits.at_mut(wait) else {
             never!(self.given_up == 0, "a wait is there until all have come");
@@ -299,14 +300,14 @@ impl Answers {
         (over, Some(self.rounds.next(now, ms_max)))
     }
 
-    /// Whether a wait is for as long as it takes: two members of a group would have a message of
-    /// QoS 2, where one of them has given it back and nobody knows whether the other took it.
+    /// Whether a wait has no deadline: a member of a group has given back a message of QoS 2 and it
+    /// is unknown whether the other member took it, so a deadline could give it to both.
     fn is_held(&self, wait: Key) -> bool {
         let is_twice = |entry: &Entry| entry.qos == Qos::ExactlyOnce;
         matches!(self.afterwards.get(&wait), Some(After::Moved(_, entry)) if is_twice(entry))
     }
 
-    /// A wait is over when it is proved that this node leads.
+    /// Makes a wait end only when it is proved that this node leads.
     pub fn await_proof(&mut self, wait: Key) {
         self.unproved.push(wait);
     }
@@ -331,7 +332,7 @@ impl Answers {
         self.waits.at(wait).map(|wait| wait.origin)
     }
 
-    /// A wait's time is over: the answer without what has not come.
+    /// Ends a wait at its deadline: the answer without the missing parts.
     pub fn give_up(&mut self, wait: Key) -> Option<DueAnswer> {
         let mut open = self.waits.remove(wait)?;
         self.given_up += 1;
@@ -376,7 +377,8 @@ impl Answers {
         self.afterwards.remove(&wait)
     }
 
-    /// A receipt that this shard owes itself, to be given when whoever waits is done asking.
+    /// Notes a receipt from this shard to itself, to be given when its requester has asked all
+    /// others.
     pub fn owe(&mut self, number: u64, result: Result<bool, Denial>) {
         self.owed.push(PeerMessage::Receipt { number, result });
     }

@@ -1,9 +1,9 @@
-//! Messages that are published later: wills, and those that were put by.
+//! Messages that are published later: wills, and delayed publications.
 //!
 //! A will belongs to the connection it came with. It is published when its delay is over or its
-//! session ends, whichever is first; a return before that, or a farewell, discards it (MQTT5
-//! 3.1.2-8). Its row outlives the process: after a restart the connection is as lost. When many are
-//! due at once they are published some a turn. A will or message that is put off waits in
+//! session ends, whichever is first; a reconnect before that, or a DISCONNECT, discards it (MQTT5
+//! 3.1.2-8). Its row outlives the process: after a restart the connection counts as lost. When many
+//! are due at once, a limited number is published per turn. Delayed wills and messages wait in
 //! [`Later`].
 
 use super::answers::{After, Origin, PendingAnswer};
@@ -41,7 +41,7 @@ pub(crate) struct Delayed {
 }
 
 impl Delayed {
-    /// Makes an empty store for at most so many messages delayed by their publishers.
+    /// An empty store for at most `put_by_max` messages delayed by their publishers.
     pub fn new(home: HashKey, put_by_max: u32) -> Delayed {
         Delayed { put_by: Later::new(home, put_by_max), wills: VecDeque::new(), spent: 0 }
     }
@@ -121,7 +121,7 @@ impl Broker {
         }
     }
 
-    /// Publishes the will, if there is one.
+    /// Publishes the session's will, if it has one.
     pub(crate) fn publish_will(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(will) = self.take_will(key) else { return };
         let Some(session) = self.sessions.at(key) else { return };
@@ -195,7 +195,7 @@ impl Broker {
         false
     }
 
-    /// A message is put by for so many seconds.
+    /// Delays a message by this many seconds.
     pub(crate) fn put_by_for(
         &mut self,
         now: Now,

@@ -1,17 +1,18 @@
-//! Delivery from a client's queue, as far as its window allows, and what the client answers.
+//! Delivery from a client's queue, within its window, and the client's acknowledgements.
 //!
-//! In order, with the packet identifier it had if it was sent before. A message that expired before
-//! it was sent is dropped; one that was sent does not expire (MQTT5 4.3.3-7). A message in the log
-//! alone is read back in time; until the next message is here the pump stands still.
+//! Messages are sent in order, with the packet identifier they had if they were sent before. A
+//! message that expired before it was sent is dropped; one that was sent does not expire (MQTT5
+//! 4.3.3-7). A message that only the log has is read back in time; the pump stops until the next
+//! message is here.
 //!
-//! A message of the log is removed from it when the client has it, in batches: one that is removed
-//! too late is sent once more after a crash, which QoS 1 allows. At QoS 2 the log stores first that
-//! the client has the message, and only then the client is told that it is released, so it is never
-//! sent again (MQTT5 4.3.3-6).
+//! A message is removed from the log when the client has it, in batches: one that is removed too
+//! late is sent once more after a crash, which QoS 1 allows. At QoS 2 the log first stores that the
+//! client has the message, and only then PUBREL is sent, so the message is never sent again (MQTT5
+//! 4.3.3-6).
 //!
-//! An answer of another kind than the exchange awaits ends the connection (MQTT5 4.13.1, MQTT3
-//! 4.8.0-1). One for an identifier that stands for nothing does not: the message may be over
-//! meanwhile, and the answer late.
+//! An acknowledgement of another kind than the exchange awaits ends the connection (MQTT5 4.13.1,
+//! MQTT3 4.8.0-1). One for an unused identifier does not: the message may have ended meanwhile, and
+//! the acknowledgement be late.
 
 use super::queue::{Awaited, Entry, Release};
 use crate::Broker;
@@ -49,7 +50,7 @@ impl Broker {
         self.sessions.rest(key);
     }
 
-    /// Sends what may be sent of what waits.
+    /// Sends queued messages as far as the window permits.
     pub(crate) fn pump_queue(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let unix_s = now.unix_s();
         loop {
@@ -218,8 +219,8 @@ impl Broker {
         self.log.ask(PendingCall::Released(exchange), Call::Write(append), fx);
     }
 
-    /// The log knows that the client has it, or is asked again. Until it knows nothing is said:
-    /// after a crash the client would take the message for a new one.
+    /// Handles the log's answer about a release: it is stored, or the write is retried. PUBREL is
+    /// not sent before: after a crash the client would take the message for a new one.
     pub(crate) fn release_written(
         &mut self,
         now: Now,
@@ -278,7 +279,7 @@ fn out_of_order(awaited: Awaited, step: AckStep) -> Option<&'static str> {
     match (awaited, step) {
         (Awaited::Puback, AckStep::Puback(_))
         | (Awaited::Pubrec, AckStep::Pubrec(_))
-        // Said again, it is told again that the message is released.
+        // A repeated PUBREC is answered by PUBREL again.
         | (Awaited::Pubcomp | Awaited::Nothing, AckStep::Pubrec(_))
         | (Awaited::Pubcomp, AckStep::Pubcomp)
         | (_, AckStep::Unsendable) => None,

@@ -64,13 +64,13 @@ pub(crate) struct FanOuts {
 }
 
 impl FanOuts {
-    /// Makes an empty line for fan-outs of at most so many bytes.
+    /// An empty queue of fan-outs of at most `bytes_max` bytes.
     pub fn new(hash_key: HashKey, bytes_max: u64) -> FanOuts {
         let (line, likes, marks) = (VecDeque::new(), BTreeMap::new(), BTreeMap::new());
         FanOuts { hash_key, line, bytes: 0, bytes_max, likes, marks }
     }
 
-    /// Of so many bytes at most from now on.
+    /// Sets the limit of bytes.
     pub fn set_max(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
     }

@@ -69,7 +69,7 @@ impl Groups {
         self.numbers.get(group).copied()
     }
 
-    /// A session is a member of a group, which is opened for the first; false: there is no room.
+    /// Adds a session to a group, which is created for the first; false if there is no room.
     pub fn join(
         &mut self,
         group: &Arc<str>,
@@ -87,7 +87,7 @@ impl Groups {
         true
     }
 
-    /// A session is a member no more; with the last the group goes.
+    /// Removes a session from its group; the group ends with its last member.
     pub fn leave(
         &mut self,
         group: &Arc<str>,
@@ -109,7 +109,7 @@ impl Groups {
         self.free.push(number);
     }
 
-    /// Notes that a member has finished so many messages.
+    /// Notes that a member has finished this many messages.
     pub fn done(&mut self, group: &str, member: TimelineId, count: u32) {
         let number = self.number(group);
         if let Some((_, members)) = number.and_then(|number| self.at(number)) {
@@ -117,7 +117,7 @@ impl Groups {
         }
     }
 
-    /// A group in which somebody else than this member is online and may read this.
+    /// A group in which another member is online and may read this topic.
     pub fn with_another(&self, group: &str, member: TimelineId, topic: &str) -> Option<u32> {
         let number = self.number(group)?;
         let (_, members) = self.open.get(number as usize)?.as_ref()?;
@@ -125,8 +125,8 @@ impl Groups {
         members.has_another_online(member, may).then_some(number)
     }
 
-    /// Chooses who of a group gets a message, but not `except` if there is another; why nobody
-    /// does. `None`: there is no such group. `window`: see [`SharedGroup::pick`].
+    /// Chooses the member that gets a message, but not `except` if another one can; or the reason
+    /// why none does. `None` if the group does not exist. `window`: see [`SharedGroup::pick`].
     pub fn pick(
         &mut self,
         number: u32,
@@ -179,7 +179,7 @@ pub(crate) fn shared_filter(filter: &str) -> Option<&str> {
     (!group.is_empty() && !plain.is_empty()).then_some(plain)
 }
 
-/// Number of a shared subscription, which tells its messages from others in a queue; never 0.
+/// Number of a shared subscription, which marks its messages in a queue; never 0.
 pub(crate) fn share_of(group: &str) -> u32 {
     let hash = HashKey::new(0x7368, 0x6172).of(&[group.as_bytes()]);
     (hash as u32).max(1)

@@ -1,13 +1,13 @@
-//! The work of a durable member of a shared group that goes away goes to another one.
+//! Handover of queued messages from a durable member of a shared group that goes offline.
 //!
 //! The messages that the member was not sent, and at QoS 1 those that it has not answered, are
-//! offered to the owner of the group, page by page as they stand in the log. The owner takes a
+//! offered to the owner of the group, page by page in the order of the log. The owner accepts a
 //! message if another member is online; it leaves the old member's timeline when the new one has
-//! it. A refused message is put back at its place. A kill between leaves it in both timelines: the
-//! new place names the old one, which the start takes out. A client identifier that is too long to
-//! be named there is not: then a message that may not come twice stays, and at QoS 1 the kill
-//! doubles it. A member that returns keeps what was not offered yet. Invariant: an entry waits or
-//! is offered, never both.
+//! it. A refused message returns to its place. A kill in between leaves it in both timelines: the
+//! new place names the old one, and the start removes that. A client identifier that is too long
+//! cannot be named there: then a message that may not come twice stays, and at QoS 1 the kill
+//! duplicates it. A member that returns keeps messages that were not offered yet. Invariant: an
+//! entry is queued or offered, never both.
 
 use super::answers::{Origin, PendingAnswer};
 use super::queue::Entry;
@@ -61,15 +61,15 @@ struct Handover {
     pulling: Option<u64>,
     /// Whether a recipient had no room.
     busy: bool,
-    /// Groups that have nobody for it.
+    /// Groups in which no member can take messages.
     shut: BTreeSet<u32>,
-    /// Place up to which no message is to be offered any more.
+    /// Place up to which messages are no longer offered.
     from: Seq,
     /// The log was read to its end.
     is_read: bool,
 }
 
-/// All of a shard.
+/// All handovers of a shard.
 #[derive(Default)]
 pub(crate) struct Handovers {
     open: BTreeMap<Key, Handover>,
@@ -80,7 +80,7 @@ pub(crate) struct Handovers {
 }
 
 impl Handovers {
-    /// Whether a page of what a session offers is on its way.
+    /// Whether a page of messages to offer is being read for a session.
     pub fn is_pulling(&self, key: Key) -> bool {
         self.open.get(&key).is_some_and(|handover| handover.pulling.is_some())
     }
@@ -158,8 +158,8 @@ impl Broker {
         self.tell_group(now, &filter, member, what, fx);
     }
 
-    /// Whether an entry may be offered, which is not so of what began at QoS 2: the group it came
-    /// through, and who has it.
+    /// The group through which an entry came, and its member, if the entry may be offered; an
+    /// exchange of QoS 2 that has begun may not.
     fn offered_group(
         &self,
         key: Key,
@@ -211,7 +211,7 @@ impl Broker {
         }
     }
 
-    /// When all offers are answered the next page is due, if there is one.
+    /// Reads the next page, if there is one, once all offers are answered.
     fn give_on(&mut self, now: Now, key: Key, fx: &mut Effects) {
         let Some(handover) = self.handovers.open.get_mut(&key) else { return };
         if handover.left > 0 || handover.pulling.is_some() {
@@ -228,7 +228,7 @@ impl Broker {
         }
         self.handovers.open.remove(&key);
         if refused {
-            // What was sent before and is back in the queue is known to have been sent.
+            // Entries that were sent before and are back in the queue are known to have been sent.
             self.put_session_row(key, None, fx);
         }
     }
@@ -295,7 +295,7 @@ impl Broker {
         self.give_on(now, key, fx);
     }
 
-    /// An entry that nobody took is where it was.
+    /// Returns an entry that no member accepted to its place.
     pub(crate) fn put_back(&mut self, now: Now, key: Key, mut entry: Entry, fx: &mut Effects) {
         let totals = &mut self.totals;
         let Some(session) = self.sessions.at_mut(key) else { return };

@@ -53,7 +53,7 @@ impl Broker {
         }
         let to = std::mem::take(&mut kept.to);
         if let Some(wait) = kept.wait {
-            // One stood for all of them.
+            // One part of the wait stood for all of them.
             let all = to.len() + usize::from(kept.mark.is_some());
             self.answers.wait_for(wait, all.saturating_sub(1));
             if all == 0 {
@@ -109,7 +109,7 @@ impl Broker {
     ) {
         let answer = match result {
             Ok(Done::Appended(appended)) => Ok(appended),
-            // Another message had that number before: it is there.
+            // Another message with that number is stored there already.
             Err(StoreError::Conflict) => {
                 Ok(Appended { new: false, id: 0, seqs: vec![0; kept.to.len() + 1] })
             }
@@ -119,7 +119,7 @@ impl Broker {
         self.totals.answered(kept.to.len());
         let weight = kept.label.weight(&kept.message);
         for (at, &key) in kept.to.iter().enumerate() {
-            // Whoever is gone was forgotten after the append, and the message with it.
+            // A session that is gone was forgotten after the append, together with the message.
             let Some(session) = self.sessions.at_mut(key) else { continue };
             session.more().answered();
             match &answer {
@@ -152,8 +152,8 @@ impl Broker {
         }
     }
 
-    /// Whether there is room in a session's queue for one more of this cost, while others of so
-    /// many bytes are about to be queued; the policy makes room or drops it.
+    /// Whether a session's queue has room for one more message of this cost, while this many bytes
+    /// are about to be queued for others; the queue's policy makes room or drops the message.
     pub(crate) fn make_room(
         &mut self,
         now: Now,
@@ -188,7 +188,7 @@ impl Broker {
         };
         let is_strange = more.queue.is_strange() && count >= count_max / 2;
         if is_strange || is_over(count, bytes, count_max) != (false, false) {
-            // What has expired takes no room (MQTT5 3.3.2-5).
+            // Expired messages count as room (MQTT5 3.3.2-5).
             let expired = self.expired_of(now, key, fx);
             let Some(more) = self.sessions.more(key) else { return !shard_full };
             count = more.queue.waiting().saturating_sub(expired.count as usize);
@@ -222,7 +222,7 @@ impl Broker {
         found
     }
 
-    /// An entry is over: it leaves the log, if it is there.
+    /// Removes an ended entry from the log, if it is there.
     pub(crate) fn over(&mut self, key: Key, entry: &Entry) {
         self.log.remove(key, entry.seq);
     }

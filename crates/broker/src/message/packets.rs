@@ -44,7 +44,7 @@ enum Results {
 pub(crate) enum Rest {
     /// Subscriptions, and the identifier of them all.
     Wishes(IntoIter<SubscriptionOptions>, Option<u32>),
-    /// Filters that are not wanted any more.
+    /// Filters to unsubscribe.
     Filters(IntoIter<Box<str>>),
 }
 
@@ -112,7 +112,7 @@ impl Granting {
         }
     }
 
-    /// Whether one of its filters is that of what happens in chat.
+    /// Whether one of the filters is that of chat events.
     pub fn is_about_events(&self) -> bool {
         self.filters.iter().any(|filter| filter.starts_with(CHAT_EVENTS))
     }
@@ -134,7 +134,7 @@ impl Granting {
         }
     }
 
-    /// A filter is not held any more; whether it was.
+    /// Notes that a filter was unsubscribed; `was_there` if it was subscribed.
     pub fn unsubscribed(&mut self, filter: Box<str>, was_there: bool) {
         self.filters.push(filter);
         if let Results::Unsubscribed(results) = &mut self.results {
@@ -162,7 +162,7 @@ impl Granting {
         }
     }
 
-    /// Whether so many rows are asked for that no more are for now.
+    /// Whether so many row writes are open that no more are started for now.
     pub fn is_busy(&self) -> bool {
         self.left > ROWS_ASKED_MAX
     }
@@ -188,18 +188,18 @@ impl Packet {
 }
 
 impl Packets {
-    /// Makes an empty store that keeps at most so many bytes of long packets.
+    /// An empty store that holds at most `bytes_max` bytes of long packets.
     pub fn new(bytes_max: u64) -> Packets {
         let (of, order) = (BTreeMap::new(), VecDeque::new());
         Packets { grantings: Slab::new(GRANTINGS_MAX), of, order, bytes: 0, bytes_max }
     }
 
-    /// Of long ones at most so many bytes from now on.
+    /// Sets the limit of bytes of long packets.
     pub fn set_max(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
     }
 
-    /// A packet has come. Where no more answers may wait, all of it is refused.
+    /// Opens a packet. If no more answers may wait, all of its filters are refused.
     pub fn open(
         &mut self,
         session: Key,
@@ -227,7 +227,7 @@ impl Packets {
         self.grantings.at_mut(granting)
     }
 
-    /// One of those that an answer waits for has come: the answer, if it was the last.
+    /// Notes that a part of an answer has arrived; returns the answer, if it was the last.
     pub fn arrived(&mut self, granting: Key) -> Option<Granting> {
         let open = self.grantings.at_mut(granting)?;
         open.left -= 1;

@@ -76,15 +76,15 @@ impl Broker {
         self.accept(now, exchange, message, fx);
     }
 
-    /// A message of the server itself: no rule is asked, nobody is answered.
+    /// Publishes a message of the server itself: no rule is checked, and no client is answered.
     pub fn publish(&mut self, now: Now, mut message: Publication, fx: &mut Effects) {
         message.publisher = 0;
         self.routing.stamp(now, &mut message);
         self.publish_for(now, Arc::new(message), PendingAnswer::of(Origin::Server), fx);
     }
 
-    /// A message of somebody without a packet identifier: a command, a will, one that was delayed.
-    /// The wait that it is stored with, if there is one.
+    /// Publishes a message without a packet identifier: of a command, a will, or a delayed one.
+    /// Returns the wait until it is stored, if any.
     pub(crate) fn publish_for(
         &mut self,
         now: Now,
@@ -241,7 +241,7 @@ impl Broker {
         };
         let Some(Inbound { state, marker, .. }) = inbound.at(id) else { return false };
         if state == InboundState::Halfway && !again {
-            // What was refused is over, this is a new one (MQTT5 3.3.1-2).
+            // The refused message has ended; this is a new one (MQTT5 3.3.1-2).
             inbound.end(id);
             self.log.remove_marks(key, marker);
             return false;
@@ -276,8 +276,8 @@ impl Broker {
         };
         let releasing = InboundState::Releasing { asked: true };
         match state {
-            // It was not told that the message is taken (MQTT5 4.3.3-4): what is on its way to the
-            // logs would be forgotten, and could be taken once more.
+            // The client got no PUBREC yet (MQTT5 4.3.3-4): messages on their way to the logs would
+            // be forgotten, and could be accepted once more.
             InboundState::Storing(_) => self.end_for(now, key, "PUBREL before its PUBREC", fx),
             // Said again after a reconnect: a second answer of the log could take the next
             // message's mark along.
@@ -428,7 +428,7 @@ impl Broker {
         }
     }
 
-    /// The mark of an identifier was refused: nobody else gets the message.
+    /// Handles the refusal of an identifier's mark: the message is not routed.
     pub(crate) fn not_marked(&mut self, now: Now, mark: Exchange, why: Denial, fx: &mut Effects) {
         self.fan_outs.mark_answered(mark, Err(why));
         let Some(deferred) = self.answers.take_deferred(mark) else { return };

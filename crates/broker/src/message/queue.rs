@@ -1,14 +1,14 @@
-//! Queue of one client: what is on the way to it, and what waits for it.
+//! Queue of one client: messages in flight to it, and those that wait.
 //!
 //! ```text
 //!  waiting ──sent──► inflight ──PUBACK──► over
 //!                        └────PUBREC──► releases ──PUBCOMP──► over
 //! ```
 //! After a reconnect `inflight` is sent again from its front, with the identifiers it had: `live`
-//! counts those that were sent over this connection. Behind `waiting` stands what is in the log
-//! alone ([`stored`]): nothing of it, while its client is away, is here but its head. An entry of
-//! the log (`seq` not 0) may be without its body. Invariant: an identifier is in use once, in
-//! `inflight` or in `releases`.
+//! counts those that were sent over this connection. Behind `waiting` are messages that only the
+//! log has ([`stored`]): while the client is offline, only their head is known here. An entry of
+//! the log (`seq` not 0) may lack its body. Invariant: an identifier is in use once, in `inflight`
+//! or in `releases`.
 
 mod entry;
 mod expiries;
@@ -44,11 +44,11 @@ pub(crate) struct Release {
 pub(crate) enum Awaited {
     /// A message of QoS 1 was sent over this connection.
     Puback,
-    /// One of QoS 2 was.
+    /// A message of QoS 2 was sent: PUBREC.
     Pubrec,
-    /// The client said that it has one of QoS 2, and was not told that it is released.
+    /// The client has sent PUBREC, and PUBREL was not sent yet.
     Nothing,
-    /// The client was told that it is released.
+    /// PUBREL was sent: PUBCOMP.
     Pubcomp,
 }
 
@@ -76,13 +76,13 @@ pub(crate) struct Queue {
     free_ids: u16,
 }
 
-/// Windows of messages that are taken for sent after a restart of a client that was connected, at
-/// most. Messages that it acknowledged at QoS 2 have left by then, so that of the rest no more than
-/// the window was sent; the number of messages of QoS 1 that were sent and acknowledged meanwhile
-/// is unknown.
+/// After a restart, the messages of this many windows at most count as possibly sent to a client
+/// that was connected. Messages that it acknowledged at QoS 2 have left by then, so of the rest no
+/// more than the window was sent; the number of messages of QoS 1 that were sent and acknowledged
+/// meanwhile is unknown.
 const SENT_WINDOWS: usize = 8;
 
-/// The packet identifier of what stands at a place: the same after a restart.
+/// The packet identifier of the entry at a place: the same after a restart.
 pub(crate) fn id_of(seq: u64) -> u16 {
     ((seq - 1) % 65_535 + 1) as u16
 }
@@ -153,7 +153,7 @@ impl Queue {
         Some(entry)
     }
 
-    /// The next goes out, at QoS 1 or 2. `None`: there is no identifier for it now.
+    /// Takes the next message of QoS 1 or 2 into flight. `None` if no identifier is free now.
     pub fn send_next(&mut self) -> Option<&Entry> {
         if self.live == self.inflight.len() {
             let seq = self.waiting.front()?.seq;
@@ -200,7 +200,7 @@ impl Queue {
         Some(if release.marking { Awaited::Nothing } else { Awaited::Pubcomp })
     }
 
-    /// A message is over, whatever its QoS.
+    /// Removes a message, whatever its QoS.
     pub fn cancel(&mut self, id: u16, totals: &mut Totals) -> Option<Entry> {
         let qos = self.inflight.iter().find(|entry| entry.id == id)?.qos;
         self.acknowledge(id, qos, totals)
@@ -297,7 +297,7 @@ impl Queue {
         self.waiting.insert(at, entry);
     }
 
-    /// Takes out what waits in memory and meets a condition.
+    /// Takes out waiting messages in memory that meet a condition.
     pub fn take_waiting(
         &mut self,
         goes: impl Fn(&Entry) -> bool,
@@ -334,7 +334,7 @@ impl Queue {
         gone
     }
 
-    /// Drops so many of what a queue has in memory that is nobody's any more; how many it were.
+    /// Drops some of the messages in memory of an ended session's queue; returns how many.
     pub fn drop_some(&mut self, most: usize, totals: &mut Totals) -> usize {
         (self.live, self.live_bytes, self.releases) = (0, 0, VecDeque::new());
         self.drop_stored(totals);
@@ -407,7 +407,7 @@ impl Queue {
         totals.bytes += entry.cost_here();
     }
 
-    /// To be called when the entry is out of its row.
+    /// Updates the totals; to be called after the entry was removed from its row.
     fn leave(&mut self, entry: &Entry, totals: &mut Totals) {
         self.bytes -= entry.cost();
         totals.count -= 1;

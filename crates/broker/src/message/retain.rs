@@ -1,9 +1,9 @@
-//! Retained messages: kept by the owner of their topic, for whoever subscribes later.
+//! Retained messages: stored by the owner of their topic, for later subscribers.
 //!
-//! The last one that reaches the owner wins, and rows are written in the same order: a message of
-//! QoS 1 or 2 is answered when its row is on stable storage, so what is published after an answer
-//! comes behind. Numbers say nothing of this: they are given on the publisher's shard. An empty
-//! payload clears (MQTT5 3.3.1-6).
+//! The last message that reaches the owner wins, and rows are written in the same order: a message
+//! of QoS 1 or 2 is answered when its row is on stable storage, so a message published after that
+//! answer comes later. Numbers do not show this order: they are given on the publisher's shard. An
+//! empty payload clears (MQTT5 3.3.1-6).
 
 use super::answers::{PendingAnswer, receipt_of};
 use crate::Broker;
@@ -63,7 +63,8 @@ impl Broker {
         }
     }
 
-    /// A message whose topic is at home here is kept. True: it went to somebody who missed it.
+    /// Retains a message whose topic has its home here. True if it went to a subscriber that had
+    /// missed it.
     pub(crate) fn retain_here(
         &mut self,
         now: Now,
@@ -76,8 +77,8 @@ impl Broker {
             Qos::AtMostOnce => None,
             _ => self.retained.all().get(topic).cloned(),
         };
-        // What is not there may be gone since a moment only, and its row not yet: an answer that it
-        // is cleared waits for the row all the same.
+        // A topic without a message may have been cleared a moment ago, and its row not yet: the
+        // answer that it is cleared waits for the row all the same.
         let mut is_changed = true;
         if message.payload().is_empty() {
             is_changed = self.retained.clear(topic);
@@ -113,7 +114,7 @@ impl Broker {
         }
         let is_late = is_changed && self.tell_askers(now, message, pending_answer.pages, fx);
         match message.qos {
-            // What the server says of itself is not true any more after a restart.
+            // The server's own topics are no longer true after a restart, so they are not stored.
             _ if is_own(topic) => {}
             Qos::AtMostOnce => self.write_retained(topic.into(), fx),
             _ => {
@@ -146,7 +147,7 @@ impl Broker {
         result: Result<(), Denial>,
         fx: &mut Effects,
     ) {
-        // One that the log refused is refused once, however its topic goes on.
+        // A message that the log refused is counted as refused once, whatever follows on its topic.
         fx.counters.count_by(TopicCounter::RetainedRefused, u64::from(result.is_err()));
         if self.retained.answered(&topic, number, result.is_ok()) {
             self.write_retained(topic, fx);
@@ -154,7 +155,7 @@ impl Broker {
         self.arrived(now, wait, result, fx);
     }
 
-    /// An operator clears a topic; whether there was something.
+    /// Clears a topic for an operator; returns whether it had a message.
     pub(crate) fn clear_retained(&mut self, topic: &str, fx: &mut Effects) -> bool {
         let was_there = self.retained.clear(topic);
         if was_there {
@@ -164,7 +165,7 @@ impl Broker {
         was_there
     }
 
-    /// Takes out retained messages whose time is over, a slice of them.
+    /// Removes expired retained messages, a slice of them.
     pub(crate) fn turn_retained(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut gone = Vec::new();
         let more = self.retained.expire(now.unix_s(), EXPIRE_SLICE, &mut gone);

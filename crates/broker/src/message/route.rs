@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// Matches that are a unit of work.
 const MATCHES: usize = 8;
 
-/// One session's share of a message.
+/// A session's copy of a message.
 struct Copy {
     options: u8,
     qos: Qos,
@@ -49,7 +49,7 @@ struct Handed<'m> {
 }
 
 impl Broker {
-    /// Routes a message to everybody; whether anybody may want it.
+    /// Routes a message to all its receivers; returns whether there may be any.
     pub(crate) fn route(
         &mut self,
         now: Now,
@@ -62,7 +62,7 @@ impl Broker {
         here || there
     }
 
-    /// The other shards.
+    /// Routes a message to the other shards.
     pub(crate) fn route_there(
         &mut self,
         message: &Arc<Publication>,
@@ -221,8 +221,8 @@ impl Broker {
         }
         let lasts = session.is_durable() && copy.qos != Qos::AtMostOnce;
         if message.retain && self.replays.newcomers().live(key, message) && !lasts {
-            // It came as a retained message before. What is promised to outlive the process is
-            // written all the same.
+            // The session got the message as a retained one before. A copy that is promised to
+            // outlive the process is written all the same.
             return;
         }
         let retain = copy.as_published && message.retain;
@@ -352,7 +352,7 @@ impl Broker {
     pub(crate) fn turn_fan_outs(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut left = AT_ONCE;
         while left > 0 && self.log.is_easy() {
-            // What waits for the log goes on with its answer.
+            // The messages that wait for the log continue with its answer.
             let (mut fan_out, mut result) = self.fan_outs.take_first()?;
             let mut is_last = true;
             if result.is_ok() {

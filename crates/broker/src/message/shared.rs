@@ -1,10 +1,10 @@
 //! Shared subscriptions (MQTT5 4.8.2).
 //!
 //! A group lives on the shard that its name and filter choose. That shard has the filter in its
-//! table, picks a member for each message and forwards it; members are told apart by their
-//! sessions' timelines, which say on which shard they are. A client whose session ended and who is
-//! back is the same member: the session that ends leaves its groups before the next one of that
-//! name begins. A member that may not read all of the filter is passed over for what it may not
+//! table, picks a member for each message and forwards it; members are identified by their
+//! sessions' timelines, which also name their shards. A client that reconnects after its session
+//! ended is the same member: the session that ends leaves its groups before the next one of that
+//! name begins. A member that may not read all of the filter is skipped for messages it may not
 //! read. Messages that a member has not answered when it goes (QoS 1), or was not sent, come back
 //! and go to another one; a QoS 2 delivery that began stays with its member.
 
@@ -32,8 +32,8 @@ use model::topic::{Publication, Qos};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Members that ended and are taken out of their group for one message. Where there are more, its
-/// publisher is told that the server is busy.
+/// Most ended members that are removed from their group for one message. With more, its publisher
+/// is answered that the server is busy.
 const ENDED_MAX: usize = 1_024;
 
 /// A message of a shared group, for one of its members, which wants it so.
@@ -58,8 +58,8 @@ impl Broker {
         self.tell(now, owner, PeerMessage::Group(Box::new(word)), fx);
     }
 
-    /// A session shares a subscription from now on, so. It is a member when the owner of the group
-    /// knows: `joining` hears of that.
+    /// Shares a subscription with a group. The session becomes a member when the owner of the group
+    /// has the order; `joining` is notified.
     pub(crate) fn join_group(
         &mut self,
         now: Now,
@@ -106,7 +106,7 @@ impl Broker {
         self.tell_group(now, filter, member, what, fx);
     }
 
-    /// A session shares it no more; false: it did not.
+    /// Leaves a shared subscription; false if the session did not have it.
     pub(crate) fn leave_group(
         &mut self,
         now: Now,
@@ -156,7 +156,7 @@ impl Broker {
     fn give_back(&mut self, now: Now, key: Key, ends: bool, fx: &mut Effects) {
         let totals = &mut self.totals;
         let Some(session) = self.sessions.at_mut(key) else { return };
-        // What is in the log stays with a durable member: it has it when it comes back.
+        // Messages in the log stay with a durable member, which gets them when it is back.
         let Some(more) = session.more.as_mut() else { return };
         let Some(member) = more.shares.member() else { return };
         if more.shares.is_empty() || more.queue.entries().all(|entry| entry.share == 0) {
@@ -203,7 +203,7 @@ impl Broker {
         }
     }
 
-    /// A delivery of a shared subscription is over.
+    /// Ends a delivery of a shared subscription.
     pub(crate) fn share_over(&mut self, key: Key, entry: &Entry, fx: &mut Effects) {
         if entry.share == 0 {
             return;
@@ -314,7 +314,7 @@ impl Broker {
         let origin = Origin::of_shard(from, receipt);
         let mut pending_answer = PendingAnswer::of(origin);
         let Some((key, terms)) = self.sessions.member_of(&group, member) else {
-            // It has left meanwhile: somebody else shall have it, and this one nothing more.
+            // The member has left meanwhile: another one gets the message, and this one no more.
             let left = GroupWord { group: group.clone(), member, what: GroupWhat::Leave };
             self.tell(now, from, PeerMessage::Group(Box::new(left)), fx);
             if let Some(place) = offered {
@@ -380,7 +380,7 @@ impl Broker {
     }
 }
 
-/// A message is over at a member: the owner of the group hears of it.
+/// Reports to the owner of the group that a member has finished a message.
 fn tell_done(
     (settings, groups): (&Settings, &mut Groups),
     group: &str,

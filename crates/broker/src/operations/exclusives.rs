@@ -13,14 +13,14 @@ pub struct Exclusives {
 }
 
 impl Exclusives {
-    /// The client has the filter from now on; false: somebody else has it.
+    /// Gives the client the filter; false if another client has it.
     pub fn claim(&self, filter: &str, client_id: &str) -> bool {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let holder = held.entry(filter.into()).or_insert_with(|| client_id.into());
         **holder == *client_id
     }
 
-    /// The client has it no more.
+    /// Takes the filter from the client.
     pub fn release(&self, filter: &str, client_id: &str) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.get(filter).is_some_and(|holder| **holder == *client_id) {

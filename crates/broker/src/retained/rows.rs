@@ -73,12 +73,12 @@ impl RetainedRows {
         self.retained.set(message).map(|_| ())
     }
 
-    /// A topic has nothing any more; whether it had. Its row is to be asked for.
+    /// Clears a topic; returns whether it had a message. Its row must be written.
     pub fn clear(&mut self, topic: &str) -> bool {
         self.retained.clear(topic).is_some()
     }
 
-    /// Takes out messages whose time is over; see [`Retained::expire`].
+    /// Removes expired messages; see [`Retained::expire`].
     pub fn expire(&mut self, unix_s: u32, most: usize, gone: &mut Vec<Arc<Publication>>) -> bool {
         self.retained.expire(unix_s, most, gone)
     }
@@ -108,7 +108,8 @@ impl RetainedRows {
         self.last
     }
 
-    /// A topic has changed in a way that nobody takes back: its row is written until it is taken.
+    /// Notes a change of a topic that is never taken back: its row is written until the log accepts
+    /// it.
     pub fn for_good(&mut self, topic: &str) {
         if let Some(known) = self.open.get_mut(topic) {
             let kept = self.retained.get(topic).cloned();
@@ -116,8 +117,8 @@ impl RetainedRows {
         }
     }
 
-    /// The log has answered for the row of a step. True: its row is to be written, for there was
-    /// no room to have back what it had.
+    /// Handles the log's answer for a row. True if the topic's row must be written again, because
+    /// there was no room to restore its former message.
     pub fn answered(&mut self, topic: &str, number: u64, is_taken: bool) -> bool {
         let Some(known) = self.open.get_mut(topic) else { return false };
         let step = known.steps.iter_mut().find(|step| step.number == number);

@@ -1,4 +1,4 @@
-//! One table of the summary: for every bucket and shard the bits "somebody" and "somebody durable".
+//! One table of the summary: for every bucket and shard the bits "any" and "durable".
 //!
 //! ```text
 //! block of 64 bytes or more:  bucket | bucket | …      chosen by an entry's highest bits

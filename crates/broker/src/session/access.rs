@@ -1,7 +1,8 @@
-//! Admission: who may come in, asked at once, or handed out and answered later.
+//! Admission: decides at once which clients may connect, or asks and decides later.
 //!
-//! A question that takes a while is kept with its connection; when the connection goes, the answer
-//! finds nobody. A client that is bound may prove itself again (MQTT5 4.12.1); it stays who it was.
+//! A question that takes a while is kept with its connection; when the connection ends, the answer
+//! is dropped. A connected client may authenticate again (MQTT5 4.12.1); its identity stays the
+//! same.
 
 use crate::Broker;
 use crate::Effects;
@@ -104,7 +105,7 @@ impl Broker {
                 let (method, data) = method.unwrap_or_default();
                 let word = SessionDelivery::Authenticated { method, data };
                 fx.deliveries.push((asking.conn, word));
-                // Its session of chat has its time by the proof, too.
+                // The chat session of the client expires with the proof, too.
                 self.tell_device(key, fx);
             }
         }

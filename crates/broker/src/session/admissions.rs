@@ -1,9 +1,9 @@
-//! Clients that are coming in: asked about, waiting because they come too often, and let in but
-//! not told yet.
+//! Clients that are connecting: being authenticated, delayed by the pace, or admitted but not
+//! answered yet.
 //!
-//! All of it is found by the connection, and gone with it. It knows no session's state and decides
-//! nothing. Invariant: an identifier that was given is here until its client has a session or is
-//! turned away.
+//! All of it is found by the connection, and ends with it. It knows no session's state and decides
+//! nothing. Invariant: an identifier that the server assigned is here until its client has a
+//! session or is refused.
 
 use crate::rewrite::Names;
 use base::hash::HashKey;
@@ -123,8 +123,8 @@ pub(crate) struct Admissions {
 }
 
 impl Admissions {
-    /// Makes an empty store that admits so many clients a second. `seed` and `secrets` are the
-    /// source of randomness.
+    /// An empty store that admits this many clients a second. `seed` and `secrets` are the source
+    /// of randomness.
     pub fn new(
         hash_key: HashKey,
         (seed, secrets): (u64, [u8; 32]),
@@ -145,7 +145,7 @@ impl Admissions {
         }
     }
 
-    /// Whether somebody may come in now, as far as the pace is concerned; it counts.
+    /// Whether the pace admits a client now; if so, it is counted.
     pub fn is_in_pace(&mut self, now: Now) -> bool {
         self.pace.admit(now).is_ok()
     }
@@ -181,7 +181,7 @@ impl Admissions {
         self.closed
     }
 
-    /// Whether an identifier was given, and is nobody's choice.
+    /// Whether the server assigned an identifier, so that no client chose it.
     pub fn has_assigned(&self, client_id: &str) -> bool {
         self.assigned.contains(client_id)
     }
@@ -219,7 +219,7 @@ impl Admissions {
         self.askings.take(number).map(|(_, asking)| asking)
     }
 
-    /// The question about a connection goes on, or nobody waits for it any more.
+    /// Takes the open question of a connection: it continues, or is abandoned.
     pub fn take_asking_of(&mut self, conn: ConnRef) -> Option<Asking> {
         self.askings.take_of(conn).map(|(_, asking)| asking)
     }
@@ -239,12 +239,12 @@ impl Admissions {
         }
     }
 
-    /// One that has waited.
+    /// Takes a client whose delay is over.
     pub fn take_late(&mut self, number: u64) -> Option<(ConnRef, Box<Proven>)> {
         self.late.take(number)
     }
 
-    /// A client is let in, and told when the log has its rows.
+    /// Notes an admitted client, which is answered when the log has its rows.
     pub fn expect_welcome(&mut self, welcome: &Welcome) {
         self.welcomes.insert(welcome.conn, welcome.key);
     }

@@ -1,8 +1,8 @@
-//! Cache of what publishers were allowed a moment ago.
+//! Cache of topics to which publishers were allowed to publish.
 //!
-//! A publisher uses few topics: that it may is remembered by a hash of who, under which rules, and
-//! where. A refusal is not remembered. The table has a fixed size and forgets by itself; rules that
-//! change give their sessions another number, or all of it is cleared.
+//! A publisher uses few topics: that it may publish is cached under a hash of user, rules and
+//! topic. A refusal is not cached. The table has a fixed size and overwrites old entries; changed
+//! rules give their sessions another number, or the cache is cleared.
 
 use base::hash::HashKey;
 use base::slab::Key;
@@ -10,7 +10,7 @@ use base::slab::Key;
 /// Entries; a power of two.
 const ENTRIES: usize = 4_096;
 
-/// Cache of what publishers were allowed.
+/// Cache of allowed publishes.
 pub(crate) struct Allowed {
     key: HashKey,
     entries: Vec<u64>,

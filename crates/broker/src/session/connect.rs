@@ -1,9 +1,9 @@
-//! A client comes: it is looked at, bound to its session, and welcomed.
+//! Connecting: a client is checked, bound to its session, and welcomed.
 //!
-//! Cheapest questions first; nothing is kept for whoever is refused. One connection a session: a
-//! newer one takes over at once, and what the older one says afterwards changes nothing. A new
-//! session that outlives its connection is welcomed when its row is on stable storage. It is online
-//! when it is welcomed: whoever goes before never was, and its presence is what it was before.
+//! Cheapest checks first; a refused client leaves no state behind. A session has one connection: a
+//! newer one takes over at once, and nothing that the older one says afterwards has any effect. A
+//! new durable session is welcomed when its row is on stable storage. It is online when it is
+//! welcomed: a client that disconnects before never was, and its presence stays as it was.
 
 use super::admissions::{LastWord, Proven, Welcome};
 use super::keep_alive;
@@ -199,15 +199,15 @@ impl Broker {
     fn may_attach(&self, proven: &mut Proven, fx: &mut Effects) -> Result<(), Denial> {
         let Proven { connect, grant, .. } = proven;
         let who = Who { client_id: &connect.client_id, user: grant.user.as_deref() };
-        // What was given is nobody's choice.
+        // The server assigned this identifier, so no rule about identifiers applies.
         if !self.admissions.has_assigned(&connect.client_id) && !self.settings.access.may_be(&who) {
             fx.counters.count(TopicCounter::ClientIdsRefused);
             return Err(Denial::ClientIdInvalid);
         }
         let known = self.sessions.find(&connect.client_id).and_then(|key| self.sessions.at(key));
         if let Some(session) = known {
-            // A session belongs to its user: nobody else goes on with it, or ends it. One that was
-            // made without a name is nobody's, and makes room for whoever has one.
+            // A session belongs to its user: no other user resumes or ends it. A session without a
+            // user is replaced for a client with one.
             let owner = &self.sessions.principal(session).user;
             if owner.is_some() && *owner != grant.user {
                 fx.counters.count(TopicCounter::ClientIdsRefused);
@@ -263,7 +263,7 @@ impl Broker {
             (wish, NEVER_S) => wish,
             (wish, max) => wish.min(max),
         };
-        // Only version 5 can be told another than it wishes for (MQTT5 3.2.2.3.14).
+        // Only version 5 can be given another keep-alive than it asked for (MQTT5 3.2.2.3.14).
         let is_told = connect.protocol == "mqtt5";
         let wish_s = connect.keep_alive_s;
         let keep_alive_s = keep_alive::agreed_s(wish_s, is_told, &limits, self.admissions.rng());
@@ -394,7 +394,7 @@ impl Broker {
 /// State of the session's row at a welcome.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FirstRow {
-    /// The row is on stable storage, or there is none.
+    /// The row is on stable storage, or none is needed.
     Known,
     /// The row is being written.
     Written,

@@ -1,9 +1,9 @@
-//! Cleanup of what a session leaves behind when it ends.
+//! Cleanup of an ended session's state.
 //!
 //! The session is gone at once: it cannot be found, and nothing is delivered to it. Its
 //! subscriptions and its messages are removed a slice a turn, its rows with them; its slot is free
-//! when the last has gone. A client that connects meanwhile under the same identifier waits for
-//! that: the log must get the writes of the old session before those of the new one.
+//! when all are removed. A client that connects meanwhile under the same identifier waits for that:
+//! the log must get the writes of the old session before those of the new one.
 
 use super::admissions::Proven;
 use super::shares::Share;
@@ -69,13 +69,13 @@ impl Endings {
         self.open.insert(id, ending);
     }
 
-    /// One to go on with.
+    /// Takes the next ended session to clean up.
     pub fn take(&mut self) -> Option<(Box<str>, Ending)> {
         let (id, ending) = self.open.pop_first()?;
         Some((id, ending))
     }
 
-    /// All of one was taken away: the client that waits for it comes.
+    /// Takes the client that waits for a session whose cleanup is done.
     pub fn take_coming(&mut self, ending: Ending) -> Option<(ConnRef, Box<Proven>)> {
         let (from, proven) = ending.coming?;
         self.waits.remove(&from);

@@ -15,7 +15,7 @@ use model::service::ServiceKind;
 use model::session::Drop;
 
 impl Sessions {
-    /// Tells what happened to a client, if anybody listens.
+    /// Publishes an event of a client, if there are listeners.
     pub fn event(&self, now: Now, key: Key, what: impl FnOnce() -> ClientWhat, fx: &mut Effects) {
         if !fx.events_wanted {
             return;
@@ -36,7 +36,7 @@ impl Sessions {
         let (who, version) = (Who::Client(Box::<str>::from(session.id())), session.version());
         let user = self.principal(session).user.clone();
         let protocol = self.protocol_name(session.protocol());
-        // Of one that goes the address may be that of whoever took its place already.
+        // The address of a client that goes offline may already be that of its successor.
         let peer = state.is_online().then(|| session.peer()).flatten();
         fx.transitions.push(Transition { who, user, state, protocol, peer, version });
     }

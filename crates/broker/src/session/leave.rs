@@ -48,7 +48,7 @@ impl Broker {
         self.detach(now, key, CloseReason::Unbound, fx);
     }
 
-    /// The session has no connection any more.
+    /// Detaches a session from its connection.
     pub(crate) fn detach(&mut self, now: Now, key: Key, reason: CloseReason, fx: &mut Effects) {
         self.sessions.part(key, fx);
         if self.sessions.online(key).is_some() {
@@ -58,9 +58,9 @@ impl Broker {
         self.unbind(now, key, reason, fx);
     }
 
-    /// Another server has the client now, as the directory says: a connection that it still has
-    /// here ends. Its offline is not the client's last word, so its version is right behind the
-    /// online that it ends, and not above the other server's.
+    /// Ends the local connection of a client that, according to the directory, has connected to
+    /// another server. Its version is directly after the online that it ends, and not above the
+    /// other server's, because this is not the client's latest transition.
     pub fn outvoted(&mut self, now: Now, client_id: &str, fx: &mut Effects) {
         let Some(key) = self.sessions.find(client_id) else { return };
         let Some(session) = self.sessions.at(key) else { return };
@@ -81,7 +81,7 @@ impl Broker {
         self.sessions.observe(seen);
     }
 
-    /// A client that was online is so no more.
+    /// Notes that a client went offline.
     fn offline(
         &mut self,
         now: Now,
@@ -110,7 +110,7 @@ impl Broker {
         if let Some(more) = more.filter(|_| !ends) {
             more.queue.stow(totals);
         }
-        // One that was taken over is here again in a moment.
+        // A client that was taken over is back in a moment.
         if !ends && reason != CloseReason::Replaced {
             self.give_work(now, key, fx);
         }
@@ -135,7 +135,7 @@ impl Broker {
         self.sessions.rest(key);
     }
 
-    /// The session is over, and its will is published if it is still there.
+    /// Ends a session, and publishes its will if it still has one.
     pub(crate) fn end_session(&mut self, now: Now, key: Key, fx: &mut Effects) {
         self.publish_will(now, key, fx);
         self.sessions.event(now, key, || ClientWhat::SessionEnded, fx);
@@ -259,7 +259,7 @@ impl Broker {
         }
     }
 
-    /// Takes away a slice of what is left behind.
+    /// Cleans up a slice of the ended sessions.
     pub(crate) fn turn_endings(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut left = UNITS_A_TURN;
         while left > 0 && self.log.is_easy() {

@@ -1,6 +1,7 @@
 //! Principals of sessions: user, account and rules, held once for all sessions that share them.
 //!
-//! Number 0 is everybody: no name, every right. A number lives while a session has it.
+//! Number 0 is the principal of all sessions without a user, with every right. A number lives while
+//! a session has it.
 
 use model::ports::access::{Act, Grant, GrantedAccount, Reach, Rules, Who};
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ struct Held {
     count: u64,
 }
 
-/// All of a shard.
+/// All principals of a shard.
 pub(crate) struct Principals {
     held: Vec<Held>,
     free: Vec<u32>,
@@ -39,7 +40,7 @@ impl Default for Principals {
 }
 
 impl Principals {
-    /// The number of whoever has this grant, held once more.
+    /// The number of the principal with this grant, counted once more.
     pub fn hold(&mut self, grant: &Grant) -> u32 {
         let principal = Principal::of(grant);
         let number =
@@ -58,12 +59,13 @@ impl Principals {
         number
     }
 
-    /// Counts one more holder of the number that stands for everybody.
+    /// Counts one more session without a user.
     pub fn hold_everybody(&mut self) {
         self.held[0].count += 1;
     }
 
-    /// One session fewer has this number; true: it is free, and may be somebody else's.
+    /// Counts one session fewer with this number; true if the number is free now, and may be given
+    /// again.
     pub fn let_go(&mut self, number: u32) -> bool {
         let held = &mut self.held[number as usize];
         held.count -= 1;
@@ -78,7 +80,7 @@ impl Principals {
         &self.held[number as usize].principal
     }
 
-    /// How many sessions have a number, everybody's own one aside.
+    /// Number of sessions with a number, except 0.
     pub fn holders(&self) -> u64 {
         self.held.iter().map(|held| held.count).sum::<u64>() - 1
     }
@@ -96,9 +98,9 @@ impl Principal {
         self.account.map(|account| account.uid)
     }
 
-    /// Whether a session of this one may be gone on with by whoever has this grant: the same name,
-    /// and the same account. A session that was made before the name had an account is that
-    /// account's.
+    /// Whether a client with this grant may resume a session of this principal: the same name, and
+    /// the same account. A session that was made before the name had an account belongs to that
+    /// account.
     pub fn is_same(&self, grant: &Grant) -> bool {
         let uid = grant.account.map(|account| account.uid);
         self.user == grant.user && self.uid().is_none_or(|held| uid == Some(held))

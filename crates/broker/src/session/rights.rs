@@ -1,4 +1,4 @@
-//! Rights of sessions: rules change while clients are here, and what they reach with them.
+//! Rights of sessions: applies changed rules to connected clients and their subscriptions.
 //!
 //! When the version of the rules rises, every session is looked at again, a slice a turn: who may
 //! not be here any more is ended, as is one that is older than an order to end its account's
@@ -42,7 +42,7 @@ struct Reaching {
     filter: Option<u32>,
     /// The last of its shared ones that was looked at.
     share: Box<str>,
-    /// Rules are asked; else its groups hear how it stands, and no more.
+    /// Whether rules are checked; otherwise only the session's groups get its new state.
     asks: bool,
 }
 
@@ -52,7 +52,7 @@ struct Unknown;
 
 impl Rules for Unknown {
     fn may(&self, _: &Who<'_>, act: Act, _: &str) -> bool {
-        // Its will was looked at when it came.
+        // The will's topic was checked at the login.
         act == Act::Publish
     }
 
@@ -123,7 +123,7 @@ impl Broker {
         {
             return self.end(now, key, Denied::of(Denial::Banned, CloseReason::Banned), fx);
         }
-        // One whose client is away has no connection to be ended: it comes back by a new grant.
+        // A session without a connection is not ended: its client needs a new grant to come back.
         if session.conn().is_some() && user.as_deref().is_some_and(|it| !access.holds(it, account))
         {
             let denied = Denied::of(Denial::NotAuthorized, CloseReason::AuthFailed);
@@ -134,7 +134,7 @@ impl Broker {
         }
     }
 
-    /// Whether the account of a session was removed: whoever has its name next is somebody else.
+    /// Whether the account of a session was removed: the next user of its name is another account.
     fn is_orphan(&self, key: Key) -> bool {
         let Some(session) = self.sessions.at(key) else { return false };
         let principal = self.sessions.principal(session);
@@ -166,8 +166,8 @@ impl Broker {
         self.regrant(now, key, &grant, fx);
     }
 
-    /// After a restart: applies the rules that hold now. Where nobody knows them until the client
-    /// is back, nothing is kept for it that it might not read.
+    /// Applies the current rules after a restart. If they are unknown until the client is back, no
+    /// message is stored for it that it might not be allowed to read.
     pub(crate) fn regrant_restored(&mut self, now: Now, key: Key, fx: &mut Effects) {
         if self.is_orphan(key) {
             return self.end_orphan(now, key, fx);
@@ -254,7 +254,7 @@ impl Broker {
         }
     }
 
-    /// Looks at so many subscriptions; true: that were all.
+    /// Checks some subscriptions; true if these were the last.
     fn reach_on(
         &mut self,
         now: Now,

@@ -1,6 +1,6 @@
-//! Timers of sessions: their ends, wills, late connects, grants that are over.
+//! Timers of sessions: ends, wills, delayed connects, expired grants.
 //!
-//! One wheel; a timer is not cancelled, whoever it is for looks whether it still means anything.
+//! One wheel; timers are not cancelled: the receiver checks whether a timer still applies.
 
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -57,7 +57,7 @@ impl SessionTimers {
         self.wheel.advance(now.mono, TIMERS_A_TURN);
     }
 
-    /// One that is due.
+    /// Takes a timer that is due.
     pub fn take(&mut self) -> Option<Timer> {
         let token = self.wheel.take()?;
         let number = token & ((1 << KIND) - 1);

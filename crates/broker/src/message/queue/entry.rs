@@ -1,7 +1,7 @@
 //! A message for one client, and what it costs in memory.
 //!
-//! 40 bytes whatever the message is. Costs are counted as they are allocated, those of a message
-//! that several sessions share for each of them: the sum is never below what there is.
+//! An entry has 40 bytes whatever the message is. Costs are counted as allocated, those of a
+//! message that several sessions share for each of them: the sum is never below the real use.
 
 use super::stored::Stored;
 use crate::durable::entries::Label;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 /// Bytes of an entry: its own, and an eighth of room for others in front of it.
 pub(crate) const ENTRY_BYTES: u64 = 45;
 
-/// Bytes of a queue that is not empty: what a busy session has, the head of what is in the log
-/// alone, and rows' first entries.
+/// Bytes of a queue that is not empty: the state of a busy session, the head of the messages that
+/// only the log has, and the first entries of the rows.
 pub(crate) const QUEUE_BYTES: u64 =
     (size_of::<More>() + size_of::<Stored>() + 2 * FIRST * size_of::<Entry>()) as u64;
 
-/// Bytes of an entry while the log is asked for its place: beside itself it is named in the call,
-/// in what waits for the answer, and in the answer.
+/// Bytes of an entry while the log is asked for its place: besides itself it is named in the call,
+/// in the wait for the answer, and in the answer.
 pub(crate) const ASKED_BYTES: u64 =
     ENTRY_BYTES + (size_of::<Key>() + size_of::<TimelineId>() + size_of::<Seq>()) as u64;
 
@@ -43,7 +43,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Makes empty totals with room for so many bytes.
+    /// Empty totals with room for `bytes_max` bytes.
     pub fn new(bytes_max: u64) -> Totals {
         Totals { bytes_max, ..Totals::default() }
     }
@@ -61,17 +61,17 @@ impl Totals {
         self.bytes
     }
 
-    /// Whether there is room for so many bytes, beside what the log is asked about.
+    /// Whether this many bytes fit, beside the entries that the log is being asked about.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.bytes + self.asked * ASKED_BYTES + bytes <= self.bytes_max
     }
 
-    /// The log is asked for places for so many.
+    /// Counts entries for which the log is asked for places.
     pub fn ask(&mut self, count: usize) {
         self.asked += count as u64;
     }
 
-    /// The log has answered for so many places.
+    /// Counts entries for which the log has answered.
     pub fn answered(&mut self, count: usize) {
         self.asked -= count as u64;
     }

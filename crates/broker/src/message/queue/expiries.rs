@@ -61,7 +61,7 @@ impl Expiries {
         self.moments[at].1.add(load);
     }
 
-    /// A message that expires then waits in the log alone no more.
+    /// Notes that a message with this expiry no longer waits in the log alone.
     pub fn take(&mut self, expire_at: u32, bytes: u64) {
         let one = Load { count: 1, bytes };
         let at = self.moments.partition_point(|(moment, _)| *moment < expire_at);
@@ -90,7 +90,7 @@ impl Expiries {
         self.moments.clear();
     }
 
-    /// One that has expired was removed.
+    /// Notes that an expired message was removed.
     pub fn removed(&mut self, bytes: u64) {
         self.expired.take(Load { count: 1, bytes });
     }

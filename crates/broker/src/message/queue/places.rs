@@ -36,7 +36,7 @@ impl Places {
         self.ranges.splice(from..to, [(first, last)]);
     }
 
-    /// A place is not passed over any more.
+    /// Makes a place readable again.
     pub fn remove(&mut self, seq: Seq) {
         let Ok(at) = self.at(seq) else { return };
         let (first, last) = self.ranges[at];
@@ -44,7 +44,7 @@ impl Places {
         self.ranges.splice(at..=at, parts.into_iter().filter(|(first, last)| first <= last));
     }
 
-    /// A place need not be known any more: nothing is there. The number of ranges does not grow.
+    /// Forgets a place that is empty. The number of ranges does not grow.
     pub fn shrink(&mut self, seq: Seq) {
         if let Ok(at) = self.at(seq)
             && (self.ranges[at].0 == seq || self.ranges[at].1 == seq)
@@ -53,7 +53,7 @@ impl Places {
         }
     }
 
-    /// Forgets the places up to this one: none of them is read any more.
+    /// Forgets the places up to this one, which are no longer read.
     pub fn forget_upto(&mut self, seq: Seq) {
         let gone = self.ranges.partition_point(|&(_, last)| last <= seq);
         self.ranges.drain(..gone);

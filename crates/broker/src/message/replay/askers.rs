@@ -1,12 +1,12 @@
 //! Subscriptions for which pages of retained messages were given out.
 //!
-//! Three shards have to do with a retained message and a new subscription: the publisher's looks
-//! who is subscribed and sends it there, the owner's keeps it, the subscriber's asks the owner for
-//! what is kept. A subscription that comes behind the look may have its page before the message is
-//! kept; nobody would give it to it. So owners count the pages that they give out and remember for
-//! whom; the publisher's shard reads the count before it looks, and the owner sends the message to
-//! those who had a page since. A subscriber that has it already does not get it twice: see
-//! `newcomers`.
+//! Three shards take part in delivering a retained message to a new subscription: the publisher's
+//! finds the subscribers and sends them the message, the owner's stores it, the subscriber's asks
+//! the owner for stored messages. A subscription made after the publisher's search may get its page
+//! before the message is stored, and would miss it. So owners count the pages that they give out
+//! and remember the receivers; the publisher's shard reads the count before it searches, and the
+//! owner sends the message to those who got a page since. A subscriber that has it already does not
+//! get it twice: see `newcomers`.
 
 use crate::peer_message::Asker;
 use base::time::{Instant, Now};
@@ -33,7 +33,7 @@ pub(crate) struct Askers {
 }
 
 impl Askers {
-    /// One more page was given out.
+    /// Notes one more page that was given out.
     pub fn push(&mut self, now: Now, asker: Asker) {
         self.count += 1;
         self.bytes += asker.filter.len();
