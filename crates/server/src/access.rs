@@ -1,10 +1,10 @@
-//! Access control, with the work that `guard` may not do itself: threads that hash and ask, files
-//! that are read, keys that are fetched, and the book of users on the log.
+//! Access control, with the work that `guard` may not do itself: threads for hashing and for
+//! requests to services, reading files, fetching keys, and the book of users on the log.
 //!
-//! [`Entrance`] joins them. A shard asks [`Entrance::access`]; what that cannot answer at once
-//! comes here ([`Entrance::resolve`]) and the answer goes back by mail. Two lanes: one hashes, one
-//! asks others, so that a service that is slow keeps nobody waiting who has a password. No rule of
-//! access lives here. Invariant: every question that was taken is answered once, whatever happens.
+//! [`Entrance`] joins them. A shard calls [`Entrance::access`]; a question without an immediate
+//! answer comes here ([`Entrance::resolve`]) and the answer returns by mail. Two lanes: one hashes,
+//! one asks services, so that a slow service delays no client with a password. No rule of access is
+//! in this file. Invariant: every accepted question is answered once, whatever happens.
 
 pub(crate) mod ban_book;
 mod console;
@@ -64,7 +64,7 @@ pub fn unusable(settings: &Settings) -> Option<String> {
 }
 
 /// A line of a password file for a new password, as a server reads it from `password_file`. Slow.
-/// In words, why there is none.
+/// The error says why there is none.
 pub fn password_line(user: &str, password: &str) -> Result<String, String> {
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|error| format!("random number generator: {error}"))?;
@@ -151,7 +151,7 @@ struct Tally {
 }
 
 impl Entrance {
-    /// With all files read; in words for the operator, what is wrong with them. `seed` is random
+    /// Reads all files; the error says what is wrong with them, for the operator. `seed` is random
     /// and new.
     pub fn new(settings: Settings, seed: [u8; 32]) -> Result<Arc<Entrance>, String> {
         let tables = settings.database()?.map(|settings| MySqlAccounts::new(&settings));
@@ -204,7 +204,8 @@ impl Entrance {
         self.shared.book.restore(key, value)
     }
 
-    /// All rows of users were restored. In words for the operator, why it cannot go on with them.
+    /// To be called when all rows of users are restored. The error says why the server cannot use
+    /// them, for the operator.
     pub fn restored(&self) -> Result<(), String> {
         self.shared.book.restored()
     }
@@ -323,8 +324,8 @@ impl Entrance {
         self.logs.complete(completions);
     }
 
-    /// Reads all files again and holds to the new settings. In words, what is wrong: then the old
-    /// ones stay in force. The number of threads and of places stays until a restart.
+    /// Reads all files again and applies the new settings. The error says what is wrong: then the
+    /// old ones stay in force. The number of threads and of places stays until a restart.
     pub fn reload(&self, settings: Settings) -> Result<(), String> {
         let (guarded, files) = settings.load()?;
         let others = Others::new(&settings)?;
@@ -340,8 +341,8 @@ impl Entrance {
         self.start_threads()
     }
 
-    /// Answers every question that waits, with a refusal, and whoever waits for the log; then the
-    /// threads are gone. To be called when the shards have ended.
+    /// Refuses all waiting questions, ends all waiting for the log, and ends the threads. To be
+    /// called when the shards have ended.
     pub fn close(&self) {
         *self.shared.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.shared.ended.notify_all();
@@ -366,7 +367,7 @@ impl Entrance {
         self.shared.book.database.as_ref().map(|database| database.counts())
     }
 
-    /// Figures of the LDAP server, where there is one.
+    /// Metrics of the LDAP server, if one is configured.
     pub fn ldap_counts(&self) -> Option<LdapCounts> {
         let settings = self.shared.settings.read().unwrap_or_else(PoisonError::into_inner);
         settings.0.access.ldap.is_on().then(|| self.shared.tally.ldap.counts())
@@ -416,7 +417,7 @@ impl Entrance {
 }
 
 impl AccessShared {
-    /// One question, on a thread of a lane.
+    /// Answers one question, on a thread of a lane.
     fn work(&self, turn: Turn, asked: Asked, asks: bool) {
         if matches!(turn, Turn::TooLate) {
             self.tally.refused_full.fetch_add(1, Ordering::Relaxed);
@@ -429,7 +430,7 @@ impl AccessShared {
             self.tally.resolved.fetch_add(1, Ordering::Relaxed);
             return self.answer(&asked, admission);
         }
-        // It has to be asked for elsewhere.
+        // The question needs a service, so it moves to the other lane.
         let left = if asks { Err((Denial::Unavailable, asked)) } else { self.asking.put(asked) };
         if let Err((why, asked)) = left {
             self.tally.refused_full.fetch_add(1, Ordering::Relaxed);
@@ -442,7 +443,7 @@ impl AccessShared {
         tell(asked.by, asked.number, admission);
     }
 
-    /// Fetches keys now and then, and looks whether the LDAP server is there, until all is over.
+    /// Fetches keys periodically, and probes the LDAP server, until the end.
     fn keep_keys(&self) {
         let (mut known, mut fetched_s) = (None::<Arc<Others>>, 0);
         loop {
@@ -453,7 +454,7 @@ impl AccessShared {
                 self.fetch_keys(&others);
                 fetched_s = now_s;
             }
-            // A login may find that the server is away, and nobody else may come for hours.
+            // A login may have found the server unavailable, and the next login may be hours away.
             if is_new || self.tally.ldap.is_away() {
                 others.ldap.probe(&self.tally.ldap);
             }
@@ -474,7 +475,7 @@ impl AccessShared {
 
     fn fetch_keys(&self, others: &Arc<Others>) -> bool {
         others.service.fetch_keys(clock::unix_s(), |keys| {
-            // What was fetched for settings that are gone is not wanted any more.
+            // Keys that were fetched for replaced settings are dropped.
             let current = self.settings.read().unwrap_or_else(PoisonError::into_inner);
             if Arc::ptr_eq(others, &current.1) {
                 self.access_control.learn(keys);

@@ -1,8 +1,8 @@
-//! SIGTERM and SIGINT let everybody go, a second one ends at once; SIGHUP reloads. A server that
+//! SIGTERM and SIGINT drain the server, a second one ends it at once; SIGHUP reloads. A server that
 //! takes over is an event like them.
 //!
 //! Invariant: this process ends when it was told to, or when another one serves in its place; if
-//! that one dies before, this one serves again.
+//! that one dies first, this one serves again.
 
 use crate::config::Config;
 use crate::start::{Inherited, RunningServer, Started};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
 
-/// Signals that are caught from now on, and wait until somebody serves.
+/// Signals that are caught from now on, and wait until the server runs.
 pub struct Caught {
     events: Receiver<TakeOverEvent>,
     more: SyncSender<TakeOverEvent>,
@@ -26,8 +26,8 @@ pub struct Caught {
     ends_at_once: Arc<AtomicBool>,
 }
 
-/// Events that wait until they are looked at. With one more whoever tells it waits; signals that
-/// come meanwhile are joined by the system.
+/// Most events that wait to be handled. One more blocks its sender; signals that come meanwhile are
+/// merged by the system.
 const EVENTS_MAX: usize = 64;
 
 /// Catches the signals. To be called before anybody can know that the server is there.
@@ -51,7 +51,7 @@ pub fn catch() -> io::Result<Caught> {
 }
 
 impl Caught {
-    /// The next event, if there is one.
+    /// The next event, if any.
     pub(crate) fn look(&self) -> Option<TakeOverEvent> {
         self.events.try_recv().ok()
     }
@@ -66,7 +66,7 @@ impl Caught {
         self.ends_at_once.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until the successor serves, or this process was told to end: it does. Otherwise the
+    /// Waits until the successor serves, or this process was told to end: `Break`. Otherwise the
     /// successor is lost.
     pub(crate) fn until_it_serves(&self) -> ControlFlow<()> {
         for event in &self.events {
@@ -123,7 +123,7 @@ pub fn serve(caught: &Caught, running: RunningServer, again: &Again<'_>) -> io::
     }
 }
 
-/// Serves until it is to end; with whom its place is taken by, if so.
+/// Serves until the end; returns the successor, if one takes over.
 fn until_the_end(caught: &Caught, running: &RunningServer) -> Option<Successor> {
     for event in &caught.events {
         match event {
@@ -141,7 +141,7 @@ fn until_the_end(caught: &Caught, running: &RunningServer) -> Option<Successor> 
     None
 }
 
-/// Lets everybody go and closes the logs; the listeners, which stay open.
+/// Drains connections and closes the logs; returns the listeners, which stay open.
 fn give_place(mut running: RunningServer, successor: &Successor) -> Vec<KeptSocket> {
     let ms = running.config().limits.take_over_ms;
     let pid = successor.pid();

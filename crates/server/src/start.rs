@@ -1,8 +1,8 @@
 //! Builds a server from a configuration, and takes it down again.
 //!
-//! The order matters: first what can refuse (descriptors, data folder, certificates, addresses),
-//! then the shards, the API last, so that nobody is served by half a server.
-//! [`RunningServer::join`] returns when all shards have let their connections go.
+//! The order matters: first the steps that can fail (descriptors, data folder, certificates,
+//! addresses), then the shards, the API last, so that no client is served by half a server.
+//! [`RunningServer::join`] returns when all shards have drained their connections.
 
 mod bosh;
 mod bridges;
@@ -93,7 +93,7 @@ use store::data::Secrets;
 use supervisor::LifeSign;
 use topics::Topics;
 
-/// Reason why a server did not start, in words for the operator.
+/// Reason why a server did not start, as text for the operator.
 #[derive(Debug)]
 pub struct StartError(String);
 
@@ -118,11 +118,11 @@ pub struct RunningServer {
     abandoned: Arc<AtomicBool>,
     api: Option<admin::RunningApi>,
     storage: Arc<Storage>,
-    /// Its end removes socket files.
+    /// Removes socket files when dropped.
     files: listeners::FilesOfListeners,
-    /// Its listening sockets, for a server that takes over.
+    /// Copies of the listening sockets, for a server that takes over.
     copies: Given,
-    /// Its place, which others may take.
+    /// The offer to other processes to take over.
     offer: Mutex<Option<Offer>>,
     entrance: Arc<Entrance>,
     archive: Option<Arc<Archive>>,
@@ -163,10 +163,10 @@ pub fn certificates(config: &Config) -> Vec<admin::CertificateStatus> {
     doors::load_tls(config).map(|tls| periodic::certificates::statuses(&tls)).unwrap_or_default()
 }
 
-/// Makes the services of a shard, one of so many, that run beside those of every server.
+/// Makes the further services of a shard, with its number and the number of shards.
 pub type FurtherServices<'a> = &'a dyn Fn(ShardId, u16) -> ShardServices;
 
-/// A server, or why there is none.
+/// A server, or the reason why it did not start.
 pub type Started = Result<RunningServer, StartError>;
 
 /// Options of a start besides the configuration.
@@ -399,13 +399,13 @@ impl RunningServer {
         &self.switchboard
     }
 
-    /// Tells the supervisor that all are served.
+    /// Notifies the supervisor that the server is ready.
     pub fn tell_ready(&self) {
         let listeners = self.listening().len();
         self.supervisor.tell(LifeSign::Ready(&format!("Serving at {listeners} listeners")));
     }
 
-    /// Tells it that the configuration is read again; [`tell_ready`](Self::tell_ready) ends that.
+    /// Notifies the supervisor of a reload; [`tell_ready`](Self::tell_ready) ends it.
     pub fn tell_reloading(&self) {
         self.supervisor.tell(LifeSign::Reloading { monotonic_us: clock::monotonic_us() });
     }
@@ -413,7 +413,7 @@ impl RunningServer {
     /// Has the API answer what it was asked, then stops listening and lets the connections go at
     /// the configured pace.
     pub fn drain(&self) {
-        // Who calls from now on is refused, unless a supervisor keeps the listeners.
+        // New connections are refused from now on, unless a supervisor keeps the listeners.
         drop(self.keep_place());
         self.tell_stopping();
         self.let_go(self.config().limits.drain_ms, OtherServers::new());
@@ -440,7 +440,7 @@ impl RunningServer {
 
     /// Reads the configuration again and applies what can change while the server runs.
     pub fn reload_file(&self) {
-        // Who asked by a signal reads the log.
+        // The result of a reload by signal is in the log.
         drop(self.live.reload_file());
     }
 
@@ -547,7 +547,7 @@ fn fit_descriptors(config: &mut Config) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Shards of a server that is configured for so many; 0: one a core.
+/// Number of shards for a configured number; 0: one per core.
 pub(crate) fn shard_count(configured: u16) -> usize {
     match configured {
         0 => std::thread::available_parallelism().map_or(1, usize::from),

@@ -61,8 +61,8 @@ impl<O: Outside + Send> Switchboard<O> {
         Switchboard { mailboxes, hash_key, node, last_id, draining }
     }
 
-    /// Has all shards let their connections go, over so many milliseconds, to these servers; false
-    /// when some mailbox was full.
+    /// Drains all shards' connections, over `over_ms` milliseconds, to these servers; false if a
+    /// mailbox was full.
     pub fn drain(&self, over_ms: u32, to: OtherServers) -> bool {
         self.set_draining(true);
         let to = Arc::new(to);
@@ -163,7 +163,7 @@ impl<O: Outside + Send> Control for Switchboard<O> {
     }
 }
 
-/// One shard's part of an answer. Answers when it is dropped, if it has not before.
+/// One shard's part of an answer. If it is dropped without one, it answers then.
 pub struct ShardPart(Option<Arc<Gather>>);
 
 impl ShardPart {
@@ -247,7 +247,7 @@ fn merge(one: Answer, other: Answer) -> Answer {
             status.add(&other);
             Answer::Status(status)
         }
-        // What went wrong somewhere is told, whatever went well elsewhere.
+        // A failure at one shard is returned, whatever succeeded at others.
         (Answer::Busy, _) => Answer::Busy,
         (_, other) => other,
     }

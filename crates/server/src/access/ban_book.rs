@@ -25,13 +25,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, 
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// How long whoever bans waits for connections to end.
+/// How long a new ban waits for connections to end.
 const ENDS: Duration = Duration::from_secs(3);
 
 /// Time between two looks whether they have.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Time between two looks for bans that are over, and for what to tell.
+/// Time between two checks for expired bans, and for log lines.
 const ROUND: Duration = Duration::from_secs(10);
 
 /// Bans of rules that may wait for the thread. One more is not made: who goes on offends again.
@@ -87,7 +87,7 @@ pub(crate) struct BanBook {
     settings: RwLock<Arc<BanSettings>>,
     /// Whether disconnects are counted: looked at for each.
     counts_disconnects: AtomicBool,
-    /// Held by whoever changes the list.
+    /// Held while the list is changed.
     changing: Mutex<()>,
     /// By shard, the version of the list by which its connections were asked about.
     asked: Mutex<Vec<u64>>,
@@ -149,7 +149,7 @@ impl BanBook {
         is_read
     }
 
-    /// The logs are there, and so many shards, which this wakes.
+    /// Sets the logs and the shards, which `wake` wakes.
     pub(super) fn begin(self: &Arc<Self>, shards: u16, wake: WakeShards) -> Result<(), String> {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = vec![0; usize::from(shards)];
         // A second one is as good as the first.
@@ -196,7 +196,7 @@ impl BanBook {
         }
     }
 
-    /// The rule about clients that come and go, if there is one.
+    /// The rule about clients that reconnect too often, if one is configured.
     pub(crate) fn flapping(&self) -> Option<OffenceRule> {
         self.counts_disconnects.load(Ordering::Relaxed).then(|| self.settings().flapping())
     }
@@ -208,7 +208,7 @@ impl BanBook {
         }
     }
 
-    /// A login from there failed. Told in the log, and counted for the rule.
+    /// Notes a failed login from an address, in the log and for the rule.
     pub(crate) fn login_failed(
         &self,
         now_s: u32,
@@ -254,7 +254,7 @@ impl BanBook {
         }
     }
 
-    /// Stores bans of rules, and removes those that are over, until all is over.
+    /// Stores bans by rules, and removes expired ones, until the end.
     fn run(&self) {
         let (mut told_s, mut more, mut left_out) = (0, 0, 0);
         loop {
@@ -329,13 +329,14 @@ impl BanBook {
         let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let over = self.list.over(now_s);
         let delete = |subject| Write::Delete { table: Table::Bans, key: key_of(subject) };
-        // What the log does not take now is over all the same, and is tried again.
+        // Expired bans that the log does not remove now have ended all the same; the removal is
+        // retried.
         if !over.is_empty() && self.logs.write(over.iter().map(delete).collect()).is_ok() {
             self.list.remove(&over);
         }
     }
 
-    /// Waits until the shards have ended those whom a ban is about, for a while.
+    /// Waits until the shards have ended the banned connections, for a limited time.
     fn await_ends(&self, (list, access): (u64, u64)) {
         let began = clock::began();
         let is_done = || {

@@ -61,7 +61,7 @@ impl ConsolePeople for ConsoleDoor {
         let filed = found.as_ref().and_then(|found| found.filed.as_ref()?.kept.hash.as_ref());
         let is_right = match filed {
             Some(hash) => hash.is_of(password.as_bytes()),
-            // Whoever nobody knows costs the same.
+            // An unknown name costs the same time.
             None => self.book.check(name, password)?.is_some(),
         };
         Ok(found.filter(|_| is_right).map(|found| found.number))

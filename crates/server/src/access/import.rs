@@ -1,7 +1,7 @@
-//! Many accounts at once: lines of a file become rows, a batch in one write a log.
+//! Import of many accounts: lines of a file become rows, in batches of one write per log.
 //!
-//! A batch is what one call may take: so many lines, so many plain passwords (each of which is
-//! derived here, on the caller's thread), no name twice. A caller with more lines goes on behind
+//! A batch is limited to one call: a number of lines and of plain passwords (each of which is
+//! hashed here, on the caller's thread), no name twice. A caller with more lines continues behind
 //! those that are done. Invariant: a line counts as done when its account is on stable storage and
 //! can log in.
 
@@ -104,7 +104,7 @@ impl UserBook {
                     making += usize::from(wish.before.is_none());
                     wishes.push(wish);
                 }
-                // Those before it are carried out, and the next call begins with it.
+                // The lines before it are done, and the next call begins with it.
                 Err(_) if *at > 0 => {
                     (told.done, told.wrong) = (*at, None);
                     break;

@@ -1,11 +1,11 @@
-//! Questions that wait for a thread, and the threads.
+//! Lanes: queues of questions, and the threads that answer them.
 //!
-//! A lane has a bounded queue: a question beyond its limit is refused at once, and nobody waits
-//! longer than a client has patience. Those who are known come first, and among those who are known
-//! equally well the sources take turns, so that a thousand questions of one keep nobody else
-//! waiting for more than one. It has one thread, and further ones when questions wait for it. The
-//! caller decides what is done with a question. Invariant: every question that was taken is handed
-//! out once, at the latest when the lane is closed.
+//! A lane has a bounded queue: a question beyond its limit is refused at once, and none waits
+//! longer than a client would. Questions of known clients come first, and among equally known ones
+//! the sources take turns, so that a thousand questions of one source delay another's by at most
+//! one. A lane has one thread, and further ones when questions wait. The caller decides what is
+//! done with a question. Invariant: every accepted question is handed out once, at the latest when
+//! the lane is closed.
 
 use guard::sources::Known;
 use model::id::ShardId;
@@ -30,7 +30,7 @@ pub(super) struct Asked {
     pub(super) by: (ServiceKind, ShardId),
     pub(super) number: u64,
     pub(super) question: Box<Question>,
-    /// How well whoever asks is known.
+    /// How well the asking client is known.
     pub(super) known: Known,
 }
 
@@ -68,7 +68,7 @@ type Work = Arc<dyn Fn(Turn, Asked) + Send + Sync>;
 struct LaneThreads {
     name: Box<str>,
     most: usize,
-    /// Absent: none is to be started, any more or yet.
+    /// Absent: threads must not be started, any more or yet.
     work: Option<Work>,
     running: Vec<JoinHandle<()>>,
 }
@@ -133,7 +133,7 @@ impl Queue {
         self.ranks.iter().filter_map(|rank| rank.of.get(&source)).map(VecDeque::len).sum()
     }
 
-    /// One who is known less than `known` makes room.
+    /// Drops a question that is less known than `known`, to make room.
     fn push_out(&mut self, known: Known) -> bool {
         let worse = self.ranks[known as usize + 1..].iter_mut().rev();
         let Some(asked) = worse.filter_map(Rank::take_last).next() else { return false };
@@ -167,7 +167,7 @@ impl Lane {
         })
     }
 
-    /// Starts a thread, and further ones when they are needed, so many at most; unless that was
+    /// Starts a thread, and allows `count` of them when they are needed; does nothing if that was
     /// done.
     pub(super) fn start(
         self: &Arc<Lane>,
@@ -202,7 +202,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Takes a question, if there is room, or makes some. `Err`: why not.
+    /// Queues a question, if there is room or a less known one gives way. `Err`: the reason.
     pub(super) fn put(self: &Arc<Lane>, asked: Asked) -> Result<(), (Denial, Asked)> {
         let source = (!asked.question.near).then(|| Source::of(asked.question.peer.ip()));
         let mut queue = self.lock();
@@ -227,7 +227,7 @@ impl Lane {
         self.lock().count
     }
 
-    /// Takes no more, and waits until every question was handed out.
+    /// Accepts no more, and waits until every question was handed out.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.came.notify_all();
@@ -255,7 +255,7 @@ impl Lane {
             // core, and threads are kept where those are that start them.
             let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(error) = self.start_one(&mut threads) {
-                // Those that there are answer it, and nobody tries again.
+                // The existing threads answer the question, and no more are tried.
                 threads.most = threads.running.len();
                 tell!(event::ACCESS_FAULT, %error);
             }

@@ -1,11 +1,11 @@
-//! Orders to the book that come by protocols of chat: they wait for one thread that may hash and
-//! wait for logs, and are answered by mail.
+//! Orders of chat clients to the book of users: queued for one thread that may hash and wait for
+//! logs, and answered by mail.
 //!
-//! The sender of an order was checked where it came in, and is checked again here, in the row as it
-//! is when nobody else changes it: an account that was kicked, disabled or made anew meanwhile
-//! orders nothing. Changes, and refusals to administrators, are in the audit log before the answer.
-//! Invariants: an order that was taken is answered once; of one hour only so many registrations and
-//! passwords are hashed.
+//! The sender of an order was checked on arrival, and is checked again here, in the row while no
+//! other writer can change it: an account that was kicked, disabled or replaced meanwhile orders
+//! nothing. Changes, and refusals to administrators, are in the audit log before the answer.
+//! Invariants: an accepted order is answered once; registrations and password hashes per hour are
+//! limited.
 
 use super::user_book::UserBook;
 use crate::clock;
@@ -34,8 +34,8 @@ use std::time::Duration;
 /// Orders that may wait. One more is answered as busy.
 const WAITING_MAX: usize = 256;
 
-/// Sources and accounts that are counted in an hour. With one more all are refused until it is
-/// over.
+/// Most sources and accounts that are counted in an hour. Above that all orders are refused until
+/// the hour is over.
 const COUNTED_MAX: usize = 100_000;
 
 /// How long the shards are waited for.
@@ -101,7 +101,7 @@ impl Hour {
         self
     }
 
-    /// One more registration, if there may be one.
+    /// Counts a registration; false if the limit is reached.
     fn registers(&mut self, source: Option<Source>, limits: &ChatLimits) -> bool {
         if let Some(source) = source
             && !counts(&mut self.of_sources, source, limits.registrations_a_source_max)
@@ -113,7 +113,7 @@ impl Hour {
         may
     }
 
-    /// One more password of an account, if there may be one.
+    /// Counts a password change of an account; false if the limit is reached.
     fn changes(&mut self, user: &str, limits: &ChatLimits) -> bool {
         counts(&mut self.passwords, user.into(), limits.passwords_an_account_max)
     }
@@ -178,7 +178,7 @@ impl OrderDesk {
         Ok(())
     }
 
-    /// Takes no more, answers what waits, and its thread is gone.
+    /// Accepts no more, answers queued orders, and ends its thread.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.came.notify_all();
@@ -216,7 +216,7 @@ impl OrderDesk {
             }
             BookOrder::Leave { user, account } => {
                 let is_its = |entry: &UserEntry| is_still(entry, *account);
-                // What is one's own one may end, whatever one administers.
+                // A user may remove its own account, even one of an administrator.
                 self.book.remove_if(user, Authority::Admin, &is_its).map_err(fault).and_then(
                     |left| match left {
                         true => Ok(BookDone::Done),
@@ -244,7 +244,7 @@ impl OrderDesk {
         }
     }
 
-    /// Another password for whoever has one.
+    /// Sets a new password for an account.
     fn changes(
         &self,
         (user, account): (&str, GrantedAccount),
@@ -262,7 +262,7 @@ impl OrderDesk {
         }
     }
 
-    /// An account for whoever has none.
+    /// Registers an account.
     fn registers(
         &self,
         (user, password): (&str, &NewPassword),
@@ -348,7 +348,7 @@ fn is_still(entry: &UserEntry, account: GrantedAccount) -> bool {
     entry.granted() == account && has_password && !entry.account.is_disabled
 }
 
-/// An order of which nothing is said but whom it is about.
+/// An order with nothing but its user.
 pub(super) fn order_for(user: &str) -> UserOrder {
     let (password, is_super, is_disabled, rules) = Default::default();
     UserOrder { name: user.into(), password, is_super, is_disabled, rules }
@@ -422,8 +422,8 @@ fn fault(fault: UserFault) -> BookFault {
     }
 }
 
-/// The note of an order for the audit log; `None`: it was a question, or a failed order of somebody
-/// other than an administrator.
+/// The entry of an order for the audit log; `None` for a query, or a failed order of a user who is
+/// no administrator.
 fn note(order: &BookOrder, answer: &BookAnswer) -> Option<admin::BookNote> {
     let (by, action, users) = match order {
         BookOrder::Operate { by, wish: OperatorWish::Change(change), users, .. } => {

@@ -1,9 +1,9 @@
-//! Calls to the logs of threads that wait for the answer: about rows of accounts and tokens, and
-//! what waits for an archive.
+//! Calls to the logs by threads that wait for the answer: about rows of accounts and tokens, and
+//! messages queued for an archive.
 //!
 //! This module knows which log a row is in, and nothing of the content of rows. Invariant: every
-//! call is answered, at the latest after the time it is given and when the server ends; an answer
-//! that comes later is thrown away.
+//! call is answered, at the latest after its time limit and when the server ends; a later answer is
+//! dropped.
 
 use crate::start::storage::backlog::ANSWER;
 use base::hash::HashKey;
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// How long a row is waited for: whoever wants to come in has no more patience.
+/// Longest wait for a row: a connecting client waits no longer.
 const READ: Duration = Duration::from_secs(10);
 
 /// Hands calls to a log; false when it takes none of them now.
@@ -27,7 +27,7 @@ pub struct LogWay {
     pub submit: SubmitRows,
     /// The cluster's key of homes.
     pub home: HashKey,
-    /// How many logs there are.
+    /// Number of logs.
     pub shards: u16,
     /// The node's number.
     pub node: NodeId,
@@ -52,7 +52,7 @@ pub struct LogFailed;
 pub struct RowLogs {
     way: OnceLock<LogWay>,
     state: Mutex<State>,
-    /// A log has answered, or all is over.
+    /// Signalled when a log has answered, or at the end.
     told: Condvar,
 }
 
@@ -68,13 +68,13 @@ impl RowLogs {
     /// How long the answer to a write is waited for.
     pub(crate) const ANSWER: Duration = ANSWER;
 
-    /// Sets the way to the logs, once there are some.
+    /// Sets the way to the logs, once they exist.
     pub(crate) fn begin(&self, way: LogWay) {
         // A second one is as good as the first.
         let _ = self.way.set(way);
     }
 
-    /// The way, once there is one.
+    /// The way to the logs, once they exist.
     pub(super) fn way(&self) -> Result<&LogWay, LogFailed> {
         self.way.get().ok_or(LogFailed)
     }
@@ -91,7 +91,7 @@ impl RowLogs {
         self.told.notify_all();
     }
 
-    /// Answers whoever waits; nothing is asked any more.
+    /// Fails all waiting calls; no more calls are made.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.told.notify_all();
@@ -117,7 +117,7 @@ impl RowLogs {
         self.ask(logs.map(|log| (log, Call::Write(write.clone()))).collect(), ANSWER).map(drop)
     }
 
-    /// The values of rows, of those that there are.
+    /// The values of these rows, as far as they exist.
     pub(crate) fn row_of_each(
         &self,
         table: Table,
@@ -133,8 +133,8 @@ impl RowLogs {
         answers.into_iter().map(value).collect()
     }
 
-    /// Rows of all logs behind a key, in the order of their keys, at most so many; only those whose
-    /// keys say a slot. Each is shown, and counts if that says so.
+    /// Passes the rows of all logs behind a key to `each`, in the order of their keys, at most
+    /// `count`; only rows whose keys contain a slot. A row counts if `each` returns true.
     pub(super) fn rows(
         &self,
         table: Table,

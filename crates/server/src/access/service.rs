@@ -13,7 +13,7 @@ use model::{event, tell};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Seconds between two fetches of keys, whoever wants them.
+/// Shortest time between two fetches of keys, seconds.
 pub(super) const FETCH_S_MIN: u32 = 10;
 
 /// Time for a fetch of keys.
@@ -56,18 +56,18 @@ impl Service {
         answered
     }
 
-    /// Seconds until keys are to be fetched again; `None`: nobody fetches any.
+    /// Seconds until keys are to be fetched again; `None` if no keys are fetched.
     pub(super) fn refresh_s(&self) -> Option<u32> {
         let (_, refresh_s, _) = self.keys.as_ref()?;
         let (at_s, works) = *self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
         Some(if works || at_s == 0 { *refresh_s } else { 3 * FETCH_S_MIN })
     }
 
-    /// Fetches keys and hands them over, unless that was done just now. False: there are no new
+    /// Fetches keys and hands them over, unless that was done just now. False if there are no new
     /// ones.
     pub(super) fn fetch_keys(&self, now_s: u32, learn: impl FnOnce(Keys)) -> bool {
         let Some((url, _, agent)) = &self.keys else { return false };
-        // Whoever comes while another fetches waits, and then finds that it was done.
+        // A second caller waits for the first one's fetch, and then uses its result.
         let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
         if fetched.0 != 0 && now_s.abs_diff(fetched.0) < FETCH_S_MIN {
             return fetched.1;

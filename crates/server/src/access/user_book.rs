@@ -1,11 +1,11 @@
-//! The book of accounts on the logs: what is put is on stable storage before the answer.
+//! The book of accounts on the logs: an answer means stable storage.
 //!
-//! A row is in the log of its account's home; one more, in every log, says up to where numbers of
-//! accounts may have been given. One change at a time; whoever changes waits for the log, on a
-//! thread of its own. Where a database has the book, it has a change first, and gives numbers; the
+//! A row is in the log of its account's home; one more, in every log, holds the bound of the
+//! numbers given to accounts. One change runs at a time; its caller waits for the log, on a thread
+//! that may block. If a database has the book, it gets a change first, and gives the numbers; the
 //! rows of the logs are a copy then (`database`). `guard` knows the meaning of accounts.
-//! Invariants: access control holds what the log has, and never before it has it; a number is given
-//! once, whatever happens.
+//! Invariants: access control has what the log has, and never before; a number is given once,
+//! whatever happens.
 
 use super::database::{BookDatabase, CopyMark, CopyStage, TRIES_MAX};
 use super::row_logs::{LogFailed, RowLogs};
@@ -72,7 +72,7 @@ pub(super) struct UserBook {
     pub(super) database: Option<Arc<BookDatabase>>,
     /// Database that the book is a copy of, as the logs have it.
     copy: Mutex<Option<CopyMark>>,
-    /// Held by whoever changes the book.
+    /// Held while the book is changed.
     changing: Mutex<Numbers>,
     /// Rows of a build before, that are not read.
     old_rows: AtomicU64,
@@ -117,11 +117,11 @@ impl UserBook {
         mark.map(|mark| self.access_control.restore(name, mark)).is_some()
     }
 
-    /// All rows were restored. In words, why it cannot go on with them.
+    /// To be called when all rows are restored. The error says why the server cannot use them.
     pub(super) fn restored(&self) -> Result<(), String> {
         self.access_control.restored();
         if self.database.is_some() {
-            // Of a copy that is not complete nobody may say who was removed.
+            // An incomplete copy does not show which users were removed.
             let is_whole = self.copy_mark().is_some_and(|mark| mark.stage != CopyStage::Loading);
             self.access_control.set_whole(is_whole);
         }
@@ -156,8 +156,8 @@ impl UserBook {
         rows.into_iter().zip(names).map(read).collect()
     }
 
-    /// The user with this name, if it has this password. Slow; for a name that nobody has a
-    /// password is hashed all the same.
+    /// The user with this name, if it has this password. Slow; for an unknown name a password is
+    /// hashed all the same.
     pub(super) fn check(&self, name: &str, password: &str) -> Result<Option<UserState>, UserFault> {
         let entry = self.read(name)?.filter(|_| name != EVERYBODY);
         let Some(hash) = entry.as_ref().and_then(|entry| entry.account.kept.hash.as_ref()) else {
@@ -275,12 +275,12 @@ impl UserBook {
         Ok(())
     }
 
-    /// Whether there is nobody, and nothing said of everybody.
+    /// Whether the book has no accounts, and no rules for all users.
     pub(super) fn is_empty(&self) -> Result<bool, UserFault> {
         Ok(self.access_control.count() == 0 && self.read(EVERYBODY)?.is_none())
     }
 
-    /// Whether a name that is not here is nobody's.
+    /// Sets whether the book is complete, so that an unknown name has no account.
     pub(super) fn set_whole(&self, is_whole: bool) {
         self.access_control.set_whole(is_whole);
         if let Some(database) = &self.database {
@@ -293,7 +293,7 @@ impl UserBook {
         let mark = self.copy_mark();
         match (&self.database, mark) {
             (None, None) => {}
-            // From now on it is changed here: it is nobody's copy any more.
+            // From now on the book is changed here, and is no copy of a database.
             (None, Some(_)) => self.mark_copy(None)?,
             (Some(_), Some(mark)) => self.set_whole(mark.stage != CopyStage::Loading),
             (Some(_), None) => self.set_whole(!self.is_empty()?),
@@ -321,7 +321,8 @@ impl UserBook {
         Ok(page)
     }
 
-    /// A number that somebody else has given is not given here, whoever keeps the book later.
+    /// Notes a number that another writer has given, so that it is not given here, even if the book
+    /// moves later.
     pub(super) fn know(&self, numbers: &mut Numbers, uid: u64) -> Result<(), UserFault> {
         if uid & NUMBER_MASK > numbers.upto {
             let upto = (uid & NUMBER_MASK).next_multiple_of(NUMBERS_AT_ONCE);
@@ -340,7 +341,7 @@ impl UserBook {
     /// A number that was never given, and is not again.
     fn number(&self, numbers: &mut Numbers) -> Result<u64, UserFault> {
         if self.database.is_some() {
-            // It gives one when the account is committed.
+            // The database gives the number when the account is committed.
             return Ok(0);
         }
         let way = self.logs.way()?;
@@ -524,7 +525,7 @@ pub(super) fn gone(held: Option<&UserEntry>, after: Option<&UserEntry>) -> Optio
     after.is_none_or(|after| after.uid != held).then_some(held)
 }
 
-/// The change of a row; `None`: there is none to make.
+/// The change of a row; `None` if nothing changes.
 fn changed(
     name: &str,
     before: Option<AccountColumns>,

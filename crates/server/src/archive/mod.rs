@@ -1,10 +1,10 @@
-//! Archive of messages: what the logs have stored goes to a database, behind the answers.
+//! Archive of messages: copies stored messages from the logs to a database, after the answers.
 //!
-//! Each log has a timeline of what the archive does not have yet; a thread reads it, gives pages to
-//! the archive and takes out what that has taken. Timelines of an earlier number of shards are
-//! drained before those of this one. It knows no rule of chat and no SQL. Invariants: a message
-//! leaves the timeline when the archive has it; a kill between the two has it given again, which
-//! changes nothing there.
+//! Each log has a timeline of messages that the archive does not have yet; a thread reads it,
+//! passes pages to the archive and removes what that has accepted. Timelines of an earlier number
+//! of shards are drained before those of this one. It knows no rule of chat and no SQL. Invariants:
+//! a message leaves the timeline when the archive has it; after a kill between the two it is passed
+//! again, which changes nothing there.
 
 #[cfg(test)]
 mod tests;
@@ -44,7 +44,7 @@ pub type ArchivePlace = (u16, TimelineId);
 
 /// Places of the archive.
 pub struct ArchivePlaces {
-    /// Where an earlier number of shards has left some, and nothing comes any more.
+    /// Places with messages of an earlier number of shards, to which none are added.
     pub earlier: Vec<ArchivePlace>,
     /// Where they come now.
     pub own: Vec<ArchivePlace>,
@@ -118,7 +118,7 @@ impl From<LogFailed> for Stopped {
 }
 
 impl Archive {
-    /// With nobody who writes to it yet.
+    /// An archive without a writing thread.
     pub fn new(tables: Arc<dyn MessageArchive>, read: MessageReader) -> Arc<Archive> {
         Arc::new(Archive {
             logs: RowLogs::default(),
@@ -187,9 +187,9 @@ impl Archive {
         }
     }
 
-    /// All of earlier places, and a page of each other one. True: there is more.
+    /// Copies all messages of earlier places, and a page of each other one. True if there are more.
     fn round(&self, places: &ArchivePlaces) -> Result<bool, Stopped> {
-        // What waits is told whether or not the archive takes it.
+        // The number of waiting messages is reported whether or not the archive accepts any.
         for place in &places.earlier {
             self.look(*place)?;
         }
@@ -250,7 +250,7 @@ impl Archive {
             self.say(self.tables.put(&messages))?;
         }
         self.tally.taken.fetch_add(messages.len() as u64, Ordering::Relaxed);
-        // The cursor first: a removal without it would be told as a loss.
+        // The cursor first: a removal without it would be reported as a loss.
         let known = Write::Acknowledge { timeline, reader: READER, upto };
         let writes = [known, Write::Remove { timeline, seqs }];
         self.logs.ask(writes.map(|write| (log, Call::Write(write))).into(), RowLogs::ANSWER)?;

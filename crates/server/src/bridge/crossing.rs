@@ -1,4 +1,4 @@
-//! One bridge: its two legs, and what passes between them.
+//! One bridge: its two legs, and the messages that pass between them.
 //!
 //! The invariant: a message of QoS 1 or 2 that came in on one leg is acknowledged there when the
 //! other leg's broker has answered it, or when it is clear that it never will. At QoS 2 the release
@@ -33,7 +33,7 @@ pub(super) struct Bridge {
     topics: Vec<Topic>,
     remote: Leg,
     local: Leg,
-    /// Its connections end because it was told to.
+    /// The connections are ending because the bridge was stopped.
     is_ending: bool,
     /// Of this process: what comes back with it has made a round.
     mark: String,
@@ -113,7 +113,7 @@ impl Bridge {
             }
             MqttEvent::Relay(event) => self.relayed(side, event),
             MqttEvent::Published { result, .. } => self.count(side, result),
-            // It may have come, or not: at QoS 1 and 2 it is better to send it again.
+            // The message may have arrived, or not: at QoS 1 and 2 it is sent again.
             MqttEvent::Lost { token, message: Some(message) } => {
                 self.orders.push((side, ClientOrder::Publish { token, message }));
             }
@@ -129,8 +129,8 @@ impl Bridge {
         }
     }
 
-    /// A broker has accepted its leg. Before anything is sent at QoS 1 and 2 it frees what it holds
-    /// of sessions that are over.
+    /// Handles a broker's acceptance of its leg: before messages of QoS 1 and 2 are sent, the
+    /// broker has to free identifiers of ended sessions.
     fn keep_in_step(&mut self, side: BridgeSide, present: bool) {
         let sessions = (side == BridgeSide::Remote).then(|| {
             let ids = (self.settings.remote_id(), self.settings.local_id());
@@ -273,7 +273,7 @@ impl Bridge {
         }
     }
 
-    /// Says farewell to both brokers.
+    /// Disconnects from both brokers.
     pub fn stop(&mut self) {
         self.is_ending = true;
         for side in [BridgeSide::Local, BridgeSide::Remote] {
@@ -363,7 +363,7 @@ impl Bridge {
         }
     }
 
-    /// The broker of the other side has answered a message: the one that it is from hears of it.
+    /// Passes a broker's answer about a message to the side that the message is from.
     fn answered(&mut self, from: BridgeSide, id: u16, result: Result<ReasonCode, Unpublished>) {
         let reason = match result {
             Ok(_) => ReasonCode::Success,

@@ -8,8 +8,8 @@
 //!
 //! Each bridge lives on a shard with a thread of its own ([`logic`]), so that a reload that changes
 //! one does not touch the others. It knows no shard of the server and no store: our own broker is
-//! an address to it, as the remote one is. [`crossing`] has what passes between the legs, [`map`]
-//! how topics are mapped, [`settings`] a bridge's settings.
+//! an address to it, like the remote one. [`crossing`] passes messages between the legs, [`map`]
+//! maps topics, [`settings`] has a bridge's settings.
 
 mod crossing;
 mod in_step;

@@ -1,8 +1,8 @@
 //! The log's printer: to standard error, as text or JSON, with a filter that can be changed.
 //!
-//! The reader of the log may have gone, stopped reading, or have a full disk: a line that cannot be
-//! written at once is lost and counted ([`lost`]). Invariant: nobody who logs waits for a reader,
-//! hears of an error, or ends by one.
+//! The log's reader may have gone, stopped reading, or have a full disk: a line that cannot be
+//! written at once is lost and counted ([`lost`]). Invariant: a log call never waits for a reader,
+//! never fails, and never ends the process.
 
 mod journal;
 pub(crate) mod recent;

@@ -63,13 +63,13 @@ pub(crate) fn told() -> BTreeMap<&'static str, u64> {
     ring().told.clone()
 }
 
-/// Keeps so many lines from now on.
+/// Keeps the last `lines_max` lines.
 pub(crate) fn keep(lines_max: usize) -> RecentLayer {
     ring().max = lines_max;
     RecentLayer
 }
 
-/// Keeps so many lines from now on, the newest of those that there are among them.
+/// Changes how many lines are kept; of those stored, the newest stay.
 pub(crate) fn set_max(lines_max: usize) {
     let mut ring = ring();
     ring.max = lines_max;

@@ -1,5 +1,5 @@
-//! Port to the world outside a shard: its log, the event feed, whoever answers slow questions about
-//! access, and whoever carries records to a directory.
+//! Port to everything outside a shard: its log, the event feed, access control's slow answers, and
+//! the replicator to the directory.
 
 use base::time::{Instant, Now};
 use model::chat::foreign::{ForeignRefused, ForeignWord};
@@ -25,10 +25,10 @@ pub trait Outside {
     /// The log has completed these, and the service gets them next.
     fn completed(&mut self, service: ServiceKind, completions: &[Completion]);
 
-    /// Whether somebody listens to events of this service.
+    /// Whether events of this service have listeners.
     fn events_wanted(&self, service: ServiceKind) -> bool;
 
-    /// Whether somebody listens to what clients publish.
+    /// Whether published messages have listeners.
     fn messages_wanted(&self) -> bool;
 
     /// Publishes events; returns how many were dropped.
@@ -77,8 +77,7 @@ pub trait Outside {
     /// A client or device is gone, and not because the server wanted it.
     fn left(&mut self, _: Now, _who: &str) {}
 
-    /// Hands over a message that is to be reviewed, by whoever there is; or says at once that there
-    /// is no verdict.
+    /// Hands a message to the reviewer; without one the verdict comes at once: none.
     fn review(
         &mut self,
         service: ServiceKind,
@@ -98,8 +97,8 @@ pub trait Outside {
         Err(BookFault::Off)
     }
 
-    /// Has devices told something that are not connected; what became of it comes by mail. An
-    /// error: it could not be taken, and there will be no mail.
+    /// Has devices notified that are not connected; the result comes by mail. An error: the order
+    /// was refused, and no mail will come.
     fn notify(
         &mut self,
         service: ServiceKind,

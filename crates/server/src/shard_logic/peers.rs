@@ -1,10 +1,10 @@
 //! Messages of the services of one shard to the same services of others.
 //!
-//! A service's messages to another shard in a turn are packed into one bag, which is sent when the
-//! turn is over. Each shard's [`PeerBacklog`] says how much is on its way to it: a logic whose peer
-//! messages pile up at another has its connections read no further until it is less; the same where
-//! messages for very many pile up at a service. Invariant: the count of a bag is taken off the
-//! backlog by whoever reads the bag, or drops it.
+//! A service's messages to another shard in a turn are packed into one bag, which is sent at the
+//! end of the turn. Each shard's [`PeerBacklog`] counts the messages on their way to it: a shard
+//! whose messages pile up at another stops reading from its connections until they are fewer; the
+//! same applies when fan-outs pile up at a service. Invariant: the count of a bag is subtracted
+//! from the backlog by the shard that reads the bag, or drops it.
 
 use model::id::ShardId;
 use model::limits::Limits;
@@ -43,7 +43,7 @@ impl Line {
 }
 
 impl PeerBacklog {
-    /// Makes an empty backlog between so many shards.
+    /// An empty backlog between this many shards.
     pub fn new(shards: u16, limits: &Limits) -> PeerBacklog {
         let bytes_max = limits.topics.peer_messages_bytes_max;
         PeerBacklog { lines: (0..shards).map(|_| Line::default()).collect(), bytes_max }

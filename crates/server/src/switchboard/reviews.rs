@@ -1,15 +1,14 @@
-//! The hook that is asked about messages before they are stored: an HTTP call each, on threads that
-//! are no shard's.
+//! The before-send hook: an HTTP call for each message, before it is stored, on threads of its own.
 //!
 //! ```text
 //! POST     {"from", "device", "to", "group", "client_id", "kind", "text", "extra_base64", "at_ms"}
 //! 200      {"action": "allow" | "change" | "refuse", "text", "extra_base64", "reason"}
 //! ```
-//! An answer that is not understood, too large, late or no 200 is no verdict. The service keeps the
-//! time of each message; here only so many calls go on, and what nobody waits for any more is not
-//! called about. After some failures in a row nobody is called for a while (the circuit is open),
-//! then one is. Invariant: a shard that hands a message over never waits, and gets at most one
-//! verdict of it.
+//! An answer that is malformed, too large, late or not 200 is no verdict. The service keeps the
+//! time of each message; this file limits the calls in progress, and drops messages whose time is
+//! over. After several failures in a row no calls are made for a while (the circuit is open), then
+//! a single one. Invariant: a shard that hands a message over never waits, and gets at most one
+//! verdict for it.
 
 use crate::clock;
 use admin::outward;
@@ -56,7 +55,7 @@ pub struct ReviewHook {
     pub bytes_max: u64,
 }
 
-/// The hook, its threads, and what waits for them.
+/// The hook, its threads, and its queue.
 pub struct ReviewDesk {
     hook: ReviewHook,
     /// The hook's, now.
@@ -151,7 +150,7 @@ impl ReviewDesk {
         Ok(())
     }
 
-    /// Takes a message; or says at once that there is no verdict.
+    /// Queues a message; or returns at once that there is no verdict.
     pub fn put(
         &self,
         by: (ServiceKind, ShardId),
@@ -170,7 +169,7 @@ impl ReviewDesk {
         Ok(())
     }
 
-    /// Takes no more, and waits until the calls that go on have ended.
+    /// Accepts no more, and waits until the calls in progress have ended.
     pub fn close(&self) {
         let mut queue = self.lock();
         queue.closed = true;

@@ -1,11 +1,11 @@
-//! A server takes another one's place without anybody being refused.
+//! Takeover: a new server replaces a running one, and no client is refused.
 //!
-//! The running one listens at a socket file in its data folder. The new one asks it there for its
-//! listeners, which come as descriptors, and looks whether it could serve with them; then it
-//! commits itself. From there on the old one takes nobody in, lets its clients go at a pace and
-//! closes its logs, and the new one opens the folder and serves. Clients that call meanwhile wait
-//! in the queues of the listeners, which are never closed: the old one keeps them until the new one
-//! says that it serves, and serves again itself if that one dies before.
+//! The running server listens at a socket file in its data folder. The new one asks it there for
+//! its listeners, which come as descriptors, and checks whether it could serve with them; then it
+//! commits. From there on the old one accepts no clients, drains its connections at a pace and
+//! closes its logs, and the new one opens the folder and serves. Clients that connect meanwhile
+//! wait in the queues of the listeners, which are never closed: the old one keeps them until the
+//! new one reports that it serves, and serves again itself if that one dies first.
 //!
 //! ```text
 //! new                                old
@@ -17,8 +17,8 @@
 //! (opens the data folder)
 //! SERVING                     ────►  ends
 //! ```
-//! `REFUSED why` instead of an answer is the end of it, and an end of the connection says that the
-//! other process is gone. It knows nothing of shards and of the store. Invariant: at each moment
+//! `REFUSED why` instead of an answer ends the takeover, and a closed connection means that the
+//! other process has ended. It knows nothing of shards and of the store. Invariant: at each moment
 //! one of the two holds the listeners.
 
 mod offer;

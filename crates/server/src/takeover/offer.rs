@@ -1,8 +1,8 @@
-//! The running server's part: it offers its place at a socket file, hands out its listeners, and
-//! hears whether who takes them commits itself.
+//! The running server's part of a takeover: it offers its place at a socket file, hands out its
+//! listeners, and waits for the successor's commit.
 //!
-//! A successor that asks and does not commit itself has changed nothing. One is heard at a time,
-//! within a time; a further one waits. Invariant: after a commitment nobody else is heard.
+//! A successor that asks and does not commit has changed nothing. One is served at a time, with a
+//! time limit; a further one waits. Invariant: after a commit no other successor is accepted.
 
 use super::{FILE, HELLO, Link, PATIENCE, at_file};
 use model::{event, tell};
@@ -34,7 +34,7 @@ const QUEUE: i32 = 2;
 /// The listeners that a server would give, until it ends.
 pub type Given = Arc<Mutex<GivenListeners>>;
 
-/// Copies of a server's listeners, for whoever takes its place.
+/// Copies of a server's listeners, for a successor.
 #[derive(Default)]
 pub struct GivenListeners {
     /// The copies.
@@ -62,8 +62,8 @@ impl GivenListeners {
     }
 }
 
-/// The socket file of a server that offers its place. It is gone when this is dropped; whoever is
-/// heard at that moment is refused, or finds that the server ends.
+/// The socket file of a server that offers its place. Dropping it removes the file; a successor
+/// that is connected at that moment is refused, or finds that the server ends.
 pub struct Offer {
     listener: Arc<OwnedFd>,
     path: PathBuf,
@@ -89,14 +89,14 @@ impl Drop for Offer {
     fn drop(&mut self) {
         // The file first: who connects from now on is not left waiting at it.
         let _ = fs::unlink(&self.path);
-        // Its end wakes the thread, unless that has ended already.
+        // Closing it wakes the thread, unless that has ended already.
         let _ = shutdown(&*self.listener, Shutdown::Both);
     }
 }
 
 fn listen(data: &Path, path: &Path) -> Result<OwnedFd> {
     let socket = Link::socket()?;
-    // Whoever has the folder's lock is the only one who listens here: what is there is left over.
+    // This process holds the folder's lock, so a file that exists here is left over.
     match fs::unlink(path) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(errno) => return Err(errno),
@@ -107,7 +107,7 @@ fn listen(data: &Path, path: &Path) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Hears one after the other, until one commits itself or the offer is over.
+/// Serves one successor after the other, until one commits or the offer ends.
 fn hear_all(listener: &OwnedFd, listeners: &Given, events: &SyncSender<TakeOverEvent>) {
     loop {
         let link = match accept_with(listener, SocketFlags::CLOEXEC) {
@@ -118,7 +118,7 @@ fn hear_all(listener: &OwnedFd, listeners: &Given, events: &SyncSender<TakeOverE
         match heard(&link, listeners) {
             Ok(Some(pid)) => {
                 let successor = Successor { link: Arc::new(link), pid };
-                // Nobody hears it any more: the server ends already, and the successor sees that.
+                // The server is ending already and does not read this; the successor notices that.
                 let _ = events.send(TakeOverEvent::TakeOver(successor));
                 return;
             }
@@ -181,12 +181,12 @@ pub struct Successor {
 }
 
 impl Successor {
-    /// Its process id.
+    /// The successor's process id.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Tells it that the logs are closed, and has what it comes to told as an event.
+    /// Reports to the successor that the logs are closed, and sends the outcome as an event.
     pub fn closed(&self, events: SyncSender<TakeOverEvent>) -> std::io::Result<()> {
         if self.link.say("CLOSED").is_err() {
             let _ = events.send(TakeOverEvent::Lost);
@@ -194,7 +194,7 @@ impl Successor {
         }
         let link = self.link.clone();
         let wait = move || {
-            // It may take long to read its logs. When it dies the connection ends.
+            // The successor may take long to read its logs. When it dies the connection ends.
             let word = link.hear(None).ok().flatten().map(|(word, _)| word);
             let serves = word.as_deref() == Some("SERVING");
             let _ = events.send(if serves { TakeOverEvent::Served } else { TakeOverEvent::Lost });

@@ -1,9 +1,9 @@
-//! The new server's part: it asks for the listeners, commits itself, and waits until the old one
-//! has let its clients go and closed its logs.
+//! The new server's part of a takeover: it asks for the listeners, commits, and waits until the old
+//! one has drained its clients and closed its logs.
 //!
-//! An end of the connection is the old one's end: then there is nothing to wait for, and the
-//! listeners that have come are all there are. Invariant: until it is committed, nothing is changed
-//! for the old one.
+//! A closed connection means that the old server has ended: then there is nothing to wait for, and
+//! the listeners received so far are all. Invariant: before the commit nothing is changed for the
+//! old server.
 
 use super::{FILE, HELLO, LISTENERS_MAX, Link, PATIENCE, at_file};
 use model::{event, tell};
@@ -28,7 +28,7 @@ pub struct Predecessor {
 pub enum AskError {
     /// The running server refused, for this reason.
     Refused(String),
-    /// Its answer is none of the known words.
+    /// The answer is none of the known words.
     Strange(PathBuf),
     /// This failed.
     Failed(PathBuf, Errno),
@@ -95,13 +95,13 @@ impl Predecessor {
                     (Some(("REFUSED", why)), _) => return Err(AskError::Refused(why.to_owned())),
                     _ => return Err(AskError::Strange(file)),
                 },
-                // It has died: its place is free, with what of its listeners has come.
+                // The old server has died: its place is free, with the listeners received so far.
                 None => return Ok(Some((Predecessor { link, pid }, sockets))),
             }
         }
     }
 
-    /// Its process id.
+    /// The old server's process id.
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -126,9 +126,9 @@ impl Predecessor {
         }
     }
 
-    /// Tells it that its listeners are served, so that it ends.
+    /// Reports to the old server that its listeners are served, so that it ends.
     pub fn tell_serving(self) {
-        // If it is gone there is nobody to tell.
+        // An old server that has ended needs no report.
         let _ = self.link.say("SERVING");
     }
 }

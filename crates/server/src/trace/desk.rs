@@ -1,8 +1,8 @@
-//! The way in to traces: how many there are, and how one begins.
+//! Entry to traces: their number, and how one begins.
 //!
 //! The desk has every shard tap its connections and gives the trace its thread. It knows no HTTP.
 //! Shards pay for each connection that they check for a trace; without one they check one flag.
-//! Invariant: the places that are taken are those of traces that somebody holds.
+//! Invariant: each place in use belongs to a trace that a caller holds.
 
 use super::follower::Follower;
 use super::seen::{ActiveTrace, BATCHES_MAX};
@@ -39,12 +39,12 @@ pub struct TraceDesk<O: Outside + Send + 'static> {
 }
 
 impl<O: Outside + Send> TraceDesk<O> {
-    /// One for the shards of this switchboard.
+    /// A desk for the shards of this switchboard.
     pub fn new(switchboard: Switchboard<O>, limits: LimitsNow) -> TraceDesk<O> {
         TraceDesk { switchboard, limits, numbers: AtomicU64::new(1), tally: Arc::default() }
     }
 
-    /// Its figures.
+    /// Counts of traces.
     pub fn tally(&self) -> &Arc<TraceTally> {
         &self.tally
     }
@@ -54,7 +54,7 @@ impl<O: Outside + Send> TraceDesk<O> {
 pub(super) struct Place(Arc<TraceTally>);
 
 impl Place {
-    /// Takes one of so many, if one is free.
+    /// Takes one of `most` places, if one is free.
     pub(super) fn take(tally: &Arc<TraceTally>, most: u32) -> Option<Place> {
         let free = |running: u32| (running < most).then_some(running + 1);
         let taken = tally.running.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free);
@@ -68,7 +68,7 @@ impl Drop for Place {
     }
 }
 
-/// A trace that somebody holds.
+/// A trace that its caller holds.
 struct HeldTrace {
     trace: Arc<ActiveTrace>,
     _place: Place,

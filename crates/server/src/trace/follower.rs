@@ -1,4 +1,4 @@
-//! A trace's own thread: it takes what shards saw, decodes it, and tells it.
+//! A trace's own thread: it takes events from shards, decodes them, and passes them on.
 //!
 //! The thread waits for its reader: a slow one makes the queue in front of the thread grow, up to
 //! its limit, and later events are left out by the shards. Events beyond so many a second are left
@@ -54,7 +54,7 @@ impl Follower {
         Follower { trace, payload, sink, tally, connections, pace, hurried }
     }
 
-    /// Tells until nobody listens any more.
+    /// Passes events on until the reader has gone.
     pub(super) fn run(mut self, batches: &Receiver<Vec<Arc<Seen>>>) {
         while let Ok(batch) = batches.recv() {
             if self.trace.is_over() || !self.take(&batch) {
@@ -63,7 +63,7 @@ impl Follower {
         }
     }
 
-    /// Tells what a shard saw in a turn; false: nobody listens any more.
+    /// Passes on the events of a shard's turn; false if the reader has gone.
     fn take(&mut self, batch: &[Arc<Seen>]) -> bool {
         for seen in batch {
             if !self.told(seen) {

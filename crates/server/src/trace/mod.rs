@@ -1,10 +1,10 @@
-//! Traces: what connections say and hear, decoded, for an operator who looks on.
+//! Traces: decoded frames of connections, live, for an operator.
 //!
-//! A shard's [`TraceTap`] finds the connections that some trace follows and copies what passes on
-//! them; it hands that over once a turn, by a bounded channel. A thread for each trace, begun by
-//! the [`TraceDesk`], decodes it ([`decode`]) and gives it to whoever asked. Nothing is decoded on
-//! a shard, and a reader that is slow loses events, which are counted and told, and slows nobody.
-//! Invariant: what proves somebody's identity leaves [`decode`] as a length.
+//! A shard's [`TraceTap`] finds the connections that a trace follows and copies their frames; it
+//! hands those over once a turn, by a bounded channel. A thread for each trace, started by the
+//! [`TraceDesk`], decodes them ([`decode`]) and passes them to the trace's caller. Nothing is
+//! decoded on a shard, and a slow reader loses events, which are counted and reported, and slows no
+//! shard. Invariant: credentials leave [`decode`] as a length.
 
 mod decode;
 mod desk;

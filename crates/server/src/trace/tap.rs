@@ -1,10 +1,10 @@
 //! A shard's side of traces: which connections are followed, and the events of them.
 //!
-//! The identity of a connection comes from its service ([`AnyService::identity`]), or, before there
-//! is a session, from the login that its machine asks for. It is looked up again at each event of a
-//! connection that nobody follows: that costs a look into a table, needs no memory, and is all that
-//! others pay for a trace. Nothing is decoded here. Invariant: a connection is in `followed` while
-//! some trace that is not over follows it.
+//! The identity of a connection comes from its service ([`AnyService::identity`]), or, before it
+//! has a session, from the login that its machine asks for. It is looked up again at each event of
+//! a connection that no trace follows: that costs a look into a table, needs no memory, and is all
+//! that others pay for a trace. Nothing is decoded here. Invariant: a connection is in `followed`
+//! while an active trace follows it.
 
 use super::newcomers::{Newcomer, Newcomers};
 use super::seen::{ActiveTrace, LinkFacts, Names, Seen, SeenWhat, WireKind};
@@ -69,14 +69,14 @@ struct Moment {
 }
 
 impl TraceTap {
-    /// Of a shard on which nobody is followed.
+    /// The tap of a shard on which no connection is followed.
     pub fn new(shard: ShardId) -> TraceTap {
         let (running, followed, connections) = Default::default();
         let (newcomers, on_way) = Default::default();
         TraceTap { shard, running, followed, newcomers, on_way, connections }
     }
 
-    /// One more trace begins.
+    /// Starts one more trace.
     pub fn begin(&mut self, trace: Arc<ActiveTrace>) {
         self.running.push(Running { trace, batch: Vec::new(), weight: 0 });
     }
@@ -86,7 +86,7 @@ impl TraceTap {
         !self.running.is_empty()
     }
 
-    /// The turn is over: what was seen is handed over. Gives whether any trace goes on.
+    /// Hands over the events of the turn. Returns whether any trace is active.
     pub fn turn(&mut self) -> bool {
         for running in self.running.iter_mut().filter(|running| !running.batch.is_empty()) {
             let batch = std::mem::take(&mut running.batch);

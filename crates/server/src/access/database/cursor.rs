@@ -1,10 +1,10 @@
-//! Place in a table of changes, whose numbers come into sight out of order.
+//! Place in a table of changes, whose numbers become visible out of order.
 //!
-//! A number is drawn when its writer begins and seen when it has finished: 7 may be there before 6,
-//! and 6 may never come. So numbers that were seen are remembered until nothing below them can
-//! come any more: none is missing, or they have been in sight for longer than any writer takes.
-//! It tells no time. Invariant: a number above the floor is carried out once, or again after a
-//! start, and never left out.
+//! A number is drawn when its writer begins and visible when it has committed: 7 may be visible
+//! before 6, and 6 may never come. So visible numbers are remembered until nothing below them can
+//! come any more: none is missing, or they have been visible for longer than any writer takes. It
+//! reads no clock. Invariant: a number above the floor is processed once, or again after a start,
+//! and never left out.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) struct NewsCursor {
 }
 
 impl NewsCursor {
-    /// All up to a number was carried out, and nothing comes below it any more.
+    /// A cursor at a number up to which all changes were processed and none can still come.
     pub(super) fn at(floor: u64) -> NewsCursor {
         NewsCursor { floor, seen: BTreeMap::new() }
     }

@@ -1,9 +1,10 @@
-//! The book of accounts in a database, of which the logs have a copy.
+//! The book of accounts in a database, with a copy in the logs.
 //!
-//! Changes go there first, and hold here when they are committed there ([`BookDatabase::commit`]);
-//! what others change is followed (`follower.rs`) and copied (`copying.rs`). Here is how the
-//! database stands, for whoever changes and for who looks. Invariant: what is put here is committed
-//! there; a database that is known to be away keeps nobody waiting.
+//! Changes go to the database first, and apply here when they are committed there
+//! ([`BookDatabase::commit`]); changes by others are followed (`follower.rs`) and copied
+//! (`copying.rs`). This file has the state of the database, for writers and for readers of it.
+//! Invariant: every account put here is committed there; a database that is known to be unavailable
+//! keeps no caller waiting.
 
 mod copying;
 mod cursor;
@@ -28,7 +29,7 @@ use std::time::Duration;
 /// Key of the row that names the database of the book; no account's key is like it.
 const COPY: &[u8] = b"copy";
 
-/// Times that a change is made again because somebody else was faster.
+/// Times that a change is retried because another writer was faster.
 pub(super) const TRIES_MAX: u32 = 4;
 
 /// How the database stands.
@@ -120,7 +121,7 @@ pub(super) struct DatabaseTally {
 pub(super) struct BookDatabase {
     pub(super) tables: Arc<dyn AccountTables>,
     standing: Mutex<DatabaseStanding>,
-    /// All is over; the follower is woken.
+    /// Set at the end; the follower is woken.
     over: AtomicBool,
     ended: Condvar,
     pub(super) tally: DatabaseTally,
@@ -222,7 +223,7 @@ impl BookDatabase {
         *self.lock() == DatabaseStanding::There
     }
 
-    /// Waits so long, or until all is over.
+    /// Waits for this time, or until the end.
     pub(super) fn wait(&self, ms: u64) {
         let goes_on = |_: &mut DatabaseStanding| !self.is_over();
         drop(self.ended.wait_timeout_while(self.lock(), Duration::from_millis(ms), goes_on));

@@ -1,10 +1,10 @@
-//! The Reports that wait for webhooks, on the logs of all shards.
+//! The Reports that are queued for webhooks, on the logs of all shards.
 //!
 //! Couriers are threads that wait for their answers; the logs answer by [`HookBacklog::complete`].
-//! Each webhook that wants Reports has one timeline a log, which its URL and product name: so
-//! webhooks come and go without a change here. It knows no HTTP and no Report but by the hub's
-//! decoding. Invariant: there is at most one call under way for each courier, and every
-//! call is answered, at the latest after [`ANSWER`] and when the backlog is closed.
+//! Each webhook for Reports has one timeline per log, which its URL and product name: so webhooks
+//! come and go without a change here. It knows no HTTP and of Reports only the hub's decoding.
+//! Invariant: at most one call is open for each courier, and every call is answered, at the latest
+//! after [`ANSWER`] and when the backlog is closed.
 
 use base::hash::HashKey;
 use model::id::{ProductKey, ShardId};
@@ -109,7 +109,7 @@ impl HookBacklog {
         self.told.notify_all();
     }
 
-    /// Answers whoever waits; nothing is asked any more.
+    /// Fails all waiting calls; no more calls are made.
     pub fn close(&self) {
         self.lock().closed = true;
         self.told.notify_all();

@@ -1,8 +1,8 @@
-//! Damage found at a start before its checkpoints: its owners, and whether the server goes on.
+//! Damage found at a start before its checkpoints: its owners, and whether the server starts.
 //!
-//! A message that was stored and cannot be read any more is lost, whatever is done; its sender got
-//! another answer. So the operator learns whose it was, and decides. It mends nothing. Invariant: a
-//! start that found a lost message serves only if the operator allowed it.
+//! A stored message that can no longer be read is lost, whatever is done; its sender got a success.
+//! So the operator gets its owner, and decides. Nothing is repaired here. Invariant: a start that
+//! found a lost message serves only if the operator allowed it.
 
 use super::StartError;
 use base::hash::HashKey;
@@ -89,7 +89,7 @@ fn owners_of_row(
     device.into_iter().chain(chat).chain(sessions).collect()
 }
 
-/// Owner of a message; where the timeline is nobody's, the parties of its conversation.
+/// Owner of a message; if the timeline has no known owner, the parties of its conversation.
 fn owner(owners: &BTreeMap<TimelineId, String>, message: &LostMessage) -> String {
     let space = message.timeline.space();
     let known = |timeline: &TimelineId| owners.get(timeline).map(|name| escaped(name).to_string());
