@@ -1,10 +1,10 @@
-//! Access control: every proof there is, tried in the order of the listener.
+//! Access control: every method of authentication, tried in the listener's order.
 //!
-//! One walk serves a shard, which may not wait, and a thread that may: what takes its time is an
-//! errand ([`Errands`]), and a walk that comes to one it may not run says `Later`. It reads no
-//! file, asks nobody and tells no time. Invariants: a method that is sure decides, one that knows
-//! nothing passes on, and what no method decides is refused, unless the listener lets anybody in;
-//! a user who is disabled stays out, whatever it proves.
+//! The same code serves a shard, which may not block, and a thread that may: a slow step is an
+//! errand ([`Errands`]), and a caller that may not run it gets `Later`. It reads no file, calls no
+//! service and reads no clock. Invariants: a method that is sure decides, one that does not know
+//! the client passes on, and a client that no method decides about is refused, unless the listener
+//! admits everyone; a disabled user stays out, whatever it proves.
 
 use crate::access_control::known::Standing;
 use crate::bans::{BanList, BanQuery};
@@ -66,7 +66,7 @@ pub trait Errands {
     fn entry(&mut self, name: &str) -> Option<Result<Option<UserEntry>, NotRead>>;
 }
 
-/// The log does not answer: nobody knows.
+/// The log does not answer: the result is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotRead;
 
@@ -129,7 +129,7 @@ pub struct AccessControl {
     claims: Mutex<Cache<Arc<UserRules>>>,
     /// Exchanges that were begun.
     exchanges: AtomicU64,
-    /// The book is all there: a name that it does not have is nobody's.
+    /// The book is complete: a name that it does not have has no account.
     is_whole: AtomicBool,
     remembered: AtomicU64,
 }
@@ -243,7 +243,7 @@ impl AccessControl {
         self.bans.bans(now_s, &whom, BanAct::Refuses)
     }
 
-    /// How well whoever asks is known.
+    /// How well the client is known.
     pub fn known(&self, now_s: u32, question: &Question) -> Known {
         self.sources.known(now_s, question)
     }

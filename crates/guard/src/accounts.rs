@@ -84,7 +84,7 @@ impl Accounts {
         self.users.len()
     }
 
-    /// Whether there is none.
+    /// Whether the file has no users.
     pub fn is_empty(&self) -> bool {
         self.users.is_empty()
     }
@@ -106,7 +106,7 @@ pub struct ImportLine {
 }
 
 impl ImportLine {
-    /// Reads one; `None`: it says nothing. In words, why it is wrong.
+    /// Parses a line; `None` if it is empty or a comment. The error says why it is wrong.
     pub fn read(line: &str, form: ImportForm) -> Result<Option<ImportLine>, String> {
         let line = line.trim();
         match form {

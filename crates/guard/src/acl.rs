@@ -7,10 +7,10 @@
 //! topic readwrite home/#         read, write, readwrite (also when left out) or deny
 //! pattern write dev/%c/out       for everybody: %c is the client identifier, %u the user
 //! ```
-//! Semantics are mosquitto's: what is denied comes first, whatever its line; a user's own lines
-//! before patterns; what no line allows is forbidden; whoever has `+` or `#` in its name or client
-//! identifier has no part in patterns. It reads no files. Invariant: a file with a line that is
-//! not understood is refused as a whole.
+//! Semantics are mosquitto's: denials come first, whatever their line; a user's own lines before
+//! patterns; access that no line allows is forbidden; patterns do not apply to a client with `+` or
+//! `#` in its name or identifier. It reads no files. Invariant: a file with an invalid line is
+//! refused as a whole.
 
 use crate::pattern::Pattern;
 use crate::problems::Problems;
@@ -77,7 +77,7 @@ impl AclFile {
         }
     }
 
-    /// The lines about everybody.
+    /// The lines for all users.
     pub fn patterns(&self) -> Option<&Arc<List>> {
         self.patterns.as_ref()
     }

@@ -1,10 +1,11 @@
 //! Recent verdicts, so that a storm of reconnecting clients does not cause the same questions
 //! again.
 //!
-//! Kept under a keyed hash, so that nothing can be read out of it. Two generations: when the
-//! young one holds half of what may be held it becomes the old one, whose entries are gone at the
-//! next time unless they were wanted. It tells no time and knows no meaning. Invariant: never more
-//! than `count_max` entries, and none is given after its second.
+//! Entries are stored under a keyed hash, so that nothing can be read from the cache. Two
+//! generations: when the young one holds half of the permitted entries it becomes the old one,
+//! whose entries are dropped at the next turn unless they were used. It reads no clock and does not
+//! know the entries' meaning. Invariant: never more than `count_max` entries, and none is returned
+//! after its expiry.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;

@@ -1,4 +1,4 @@
-//! Authorization by another service: what it is asked about somebody, and what its answers mean.
+//! External authentication by an HTTP service: its requests and responses.
 //!
 //! Asked with a JSON object, answered with one:
 //! ```text
@@ -7,8 +7,8 @@
 //! {"result":"allow","super":false,"expires_s":3600,
 //!  "acl":[{"permission":"allow","action":"publish","topic":"dev/%c/#"}]}
 //! ```
-//! A password that is no text is sent as `password_base64`. It sends nothing itself. Invariant:
-//! an answer that is not understood lets nobody in.
+//! A password that is not text is sent as `password_base64`. This file sends nothing itself.
+//! Invariant: a malformed answer admits no client.
 
 use crate::rules::{List, RuleLine, UserRules};
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -38,7 +38,7 @@ pub enum ServiceVerdict {
     Ignore,
 }
 
-/// The service did not answer, or not what it should: in words for the log.
+/// The service did not answer, or not as it should, with the reason as text for the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoVerdict(pub String);
 

@@ -1,10 +1,10 @@
 //! Access control: users, passwords, tokens, certificates and rules.
 //!
-//! [`AccessControl`] is the way in: it implements the port that the broker asks, over files that
-//! were read (`accounts`, `acl`), the book of users (`book`), tokens and the answers of others: a
-//! service (`http`), an LDAP server (`ldap`). All of it is bytes and values; what takes its time is
-//! an errand of whoever owns threads, and `now` is an argument. Invariant: whatever is not
-//! understood, not known or not answered is refused.
+//! [`AccessControl`] is the entry: it implements the port that the broker asks, over parsed files
+//! (`accounts`, `acl`), the book of users (`book`), tokens and external answers: of a service
+//! (`http`), of an LDAP server (`ldap`). All of it is bytes and values; slow work is an errand for
+//! the caller's threads, and `now` is an argument. Invariant: input that is malformed, unknown or
+//! unanswered is refused.
 
 pub mod access_control;
 pub mod accounts;

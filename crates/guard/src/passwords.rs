@@ -40,7 +40,7 @@ words! {
     pub enum HashScheme {
         /// PBKDF2 with HMAC-SHA-512, as mosquitto_passwd writes it: cheap in memory.
         Pbkdf2 = "pbkdf2",
-        /// Argon2id: dear in memory, for whoever guesses too.
+        /// Argon2id: costs much memory, for an attacker too.
         Argon2id = "argon2id",
     }
 }
@@ -96,7 +96,7 @@ pub struct Hashing {
 }
 
 impl Default for Hashing {
-    /// One hash that mosquitto reads too.
+    /// The default hash, which mosquitto reads too.
     fn default() -> Self {
         Hashing {
             scheme: HashScheme::Pbkdf2,
@@ -129,8 +129,8 @@ impl Hashing {
         Kept { hash: Some(hash), scram: self.keys(password, random) }
     }
 
-    /// Keys of a new password, each with a salt of its own: one does not tell the other, for half
-    /// of what they are made of is shown to nobody.
+    /// Keys of a new password, each with a salt of its own: one does not reveal the other, because
+    /// half of their inputs is never shown.
     fn keys(&self, password: &[u8], random: [u8; 32]) -> KeysByHash {
         let mut all = KeysByHash::default();
         if self.scram_iterations == 0 {
@@ -184,7 +184,7 @@ pub enum StoredHash {
 }
 
 impl StoredHash {
-    /// Reads one; in words, why it is none.
+    /// Parses a stored hash; the error says why it is none.
     pub fn parse(text: &str) -> Result<StoredHash, &'static str> {
         let (kind, rest) = text.strip_prefix('$').and_then(|text| text.split_once('$')).ok_or(
             "not a hashed password: hash it with `mosquitto_passwd -U` or `holdline user \
@@ -251,7 +251,7 @@ impl std::fmt::Debug for StoredHash {
     }
 }
 
-/// A line of a password file, for a new password. Slow. In words, why there is none.
+/// A line of a password file, for a new password. Slow. The error says why there is none.
 pub fn line(
     user: &str,
     password: &str,
@@ -272,7 +272,7 @@ pub fn line(
     Ok(line)
 }
 
-/// Whether a user can be called so; in words, why not.
+/// Checks a user's name; the error says why it is not allowed.
 pub fn check_name(user: &str) -> Result<(), String> {
     let most = UserOrder::NAME_BYTES_MAX;
     let rules = [

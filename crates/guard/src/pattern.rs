@@ -1,10 +1,10 @@
 //! Topic filters with the subscriber's own names in them: `dev/%c/in`, `users/%u/#`.
 //!
-//! `%c` stands for the client identifier and `%u` for the user, both as they are: a name with a
-//! `/` spans levels, one with a wildcard matches no topic, for no topic has one. It knows nobody
+//! `%c` stands for the client identifier and `%u` for the user, both as they are: a name with a `/`
+//! spans levels, one with a wildcard matches no topic, because no topic has one. It knows no users
 //! and decides nothing. Invariant: a topic that begins with `$` is matched only by a pattern whose
-//! own text does, so neither `#` nor a client that calls itself `$SYS` reaches what is the
-//! server's (MQTT5 4.7.2-1).
+//! own text does, so neither `#` nor a client named `$SYS` reaches the server's topics (MQTT5
+//! 4.7.2-1).
 
 use model::ports::access::Who;
 
@@ -44,7 +44,7 @@ pub(crate) enum Relation {
 }
 
 impl Pattern {
-    /// Cuts a filter up; in words, why it is none (MQTT5 4.7.1).
+    /// Parses a filter; the error says why it is none (MQTT5 4.7.1).
     pub fn parse(text: &str) -> Result<Pattern, String> {
         Pattern::cut(text, names)
     }
@@ -98,7 +98,7 @@ impl Pattern {
         matches!(*self.parts, [Part::Plain(..)])
     }
 
-    /// The first level, when it is the same for everybody.
+    /// The first level, if it is the same for all clients.
     pub(crate) fn first_level(&self) -> Option<&str> {
         match self.parts.first() {
             Some(Part::Plain(..)) => {
@@ -157,7 +157,7 @@ impl Pattern {
         }
     }
 
-    /// The filter that it is for somebody; `None`: it matches nothing for them.
+    /// The filter with a client's names filled in; `None` if it can match nothing for that client.
     fn filled(&self, who: &Who<'_>) -> Option<String> {
         let mut filled = String::with_capacity(self.text.len() + who.client_id.len());
         for part in &self.parts {

@@ -1,4 +1,4 @@
-//! Problems of a file, line by line, in words for the operator.
+//! Problems of a file, line by line, as text for the operator.
 //!
 //! A list of problems knows no files, only a name and text. It keeps at most [`PROBLEMS_MAX`]
 //! problems and counts the others.
@@ -22,7 +22,7 @@ impl Problems {
         Problems { file: file.into(), lines: Vec::new(), more: 0 }
     }
 
-    /// One more; `line` counts from 1.
+    /// Adds a problem; `line` counts from 1.
     pub(crate) fn add(&mut self, line: usize, text: impl Into<String>) {
         if self.lines.len() < PROBLEMS_MAX {
             self.lines.push((line, text.into()));

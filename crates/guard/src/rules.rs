@@ -1,16 +1,16 @@
-//! Access rules: lines in lists, lists in order, and an answer for what no line speaks of.
+//! Access rules: lines in lists, lists in order, and a default for topics that no line matches.
 //!
 //! The first line that is about the act and matches the topic decides. Lists are shared by all
-//! whom they are about, with their own names put in while matching; nothing is allocated there.
-//! They know no users. Invariant: [`UserRules::reach`] never says more than `may` says of each
-//! topic: `All` only if every topic of the filter may be read, `Nothing` only if none may.
+//! their users, whose names are filled in while matching; nothing is allocated for that. They know
+//! no users. Invariant: [`UserRules::reach`] never promises more than `may` permits for each topic:
+//! `All` only if every topic of the filter may be read, `Nothing` only if none may.
 
 use crate::pattern::{Pattern, Relation};
 use model::ports::access::{Act, Reach, Rules, Who};
 use model::ports::users::UserRule;
 use std::sync::Arc;
 
-/// From so many lines on a list is sorted for looking up.
+/// Number of lines from which a list is sorted for lookups.
 const SORTED_FROM: usize = 9;
 
 /// One line.
@@ -27,7 +27,7 @@ pub struct RuleLine {
 }
 
 impl RuleLine {
-    /// The line that a rule says; in words, why it is none.
+    /// The line of a rule; the error says why it is none.
     pub fn of(rule: &UserRule) -> Result<RuleLine, String> {
         let UserRule { allow, publish, read, ref filter } = *rule;
         if !publish && !read {
@@ -180,7 +180,7 @@ impl ReachScan {
     }
 }
 
-/// All that holds for somebody.
+/// All rules that apply to a client.
 #[derive(Debug)]
 pub struct UserRules {
     lists: Box<[Arc<List>]>,
@@ -195,7 +195,7 @@ impl UserRules {
         UserRules { lists: lists.into(), allow_unmatched, fixed: false }
     }
 
-    /// A list that came with the proof itself, and is all there is.
+    /// Rules that came with the proof itself, without any others.
     pub fn fixed(list: List) -> UserRules {
         UserRules { lists: [Arc::new(list)].into(), allow_unmatched: false, fixed: true }
     }

@@ -1,7 +1,7 @@
-//! Settings of access: who comes in, and how it is proved.
+//! Settings of access control: listeners' policies and methods.
 //!
-//! Values that were checked by whoever read them; nothing is read here. Invariant: the default
-//! lets nobody in from another machine who has not proved who it is.
+//! The values were checked when they were read; nothing is read here. Invariant: the default admits
+//! no unauthenticated client of another machine.
 
 use crate::cache::CacheLimits;
 use crate::passwords::Hashing;
@@ -23,7 +23,7 @@ pub struct Settings {
     pub client_ids: Vec<String>,
     /// Actions that no rule matches are allowed, where there are rules.
     pub allow_unmatched: bool,
-    /// By listener; one that is not there is [`ListenerPolicy::CLOSED`].
+    /// Policies by listener; one that is missing is [`ListenerPolicy::CLOSED`].
     pub doors: Vec<ListenerPolicy>,
     /// How the book keeps new passwords.
     pub hashing: Hashing,
@@ -87,7 +87,7 @@ pub struct ListenerPolicy {
 }
 
 impl ListenerPolicy {
-    /// Policy that admits nobody.
+    /// Policy that admits no client.
     pub const CLOSED: ListenerPolicy =
         ListenerPolicy { anonymous: Anonymous::No, methods: Vec::new(), believe_names: false };
 }
@@ -122,7 +122,7 @@ words! {
 }
 
 impl Anonymous {
-    /// Whether somebody may who is of this machine, or is not.
+    /// Whether a client is admitted that is on this machine (`near`), or is not.
     pub fn admits(self, near: bool) -> bool {
         match self {
             Anonymous::No => false,

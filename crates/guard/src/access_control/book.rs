@@ -1,8 +1,8 @@
 //! The book at access control: accounts that are put, taken out, and looked up.
 //!
-//! Memory knows who is there and what they are (`people.rs`); the rest of an account is read when
-//! somebody comes, and remembered for a while. Invariant: what was read or remembered of an account
-//! and is older than an order that ended its sessions lets nobody in.
+//! Memory has the known accounts and their rights (`people.rs`); the rest of an account is read
+//! when its client connects, and cached for a while. Invariant: data of an account that were read
+//! or cached before an order ended its sessions admit no client.
 
 use super::{AccessControl, Admission, Denial, Errands, GrantedAccount, RENEWING};
 use crate::accounts::Account;
@@ -57,7 +57,7 @@ impl AccessControl {
     }
 
     /// Changes or adds an account of the book, which is on stable storage. `ends`: sessions that
-    /// were begun before are over.
+    /// began before have ended.
     pub fn put(&self, name: &str, entry: UserEntry, ends: bool) {
         let mut people = self.people_mut();
         let at = self.rise();
@@ -77,7 +77,7 @@ impl AccessControl {
         }
     }
 
-    /// Removes one, which is gone from stable storage. False: there was none.
+    /// Removes an account, which was deleted from stable storage. False if it did not exist.
     pub fn remove(&self, name: &str) -> bool {
         let mut people = self.people_mut();
         let at = self.rise();
@@ -94,8 +94,8 @@ impl AccessControl {
         self.people().standing(name).is_some()
     }
 
-    /// Whether a name is somebody's already, or something is said of whoever will have it: nobody
-    /// takes it for itself.
+    /// Whether a name is taken by an account, or has rules of its own: such a name cannot be
+    /// registered.
     pub fn is_spoken_for(&self, name: &str) -> bool {
         let people = self.people();
         let has_lines =
@@ -103,19 +103,18 @@ impl AccessControl {
         people.is_user(name) || people.is_named(name) || has_lines()
     }
 
-    /// Whether whoever has this name administers the server: the configuration names it, or it may
-    /// do everything.
+    /// Whether this user administers the server: the configuration names it, or it is a superuser.
     pub fn administers(&self, name: &str) -> bool {
         let people = self.people();
         people.is_named(name) || people.standing_anywhere(name).is_super
     }
 
-    /// Whether the book is all there. Until it is, the owner of a name that it does not have is
-    /// unknown: a client with such a name is told to come again.
+    /// Sets whether the book is complete. Until it is, the owner of an unknown name is undecided: a
+    /// client with such a name has to retry.
     pub fn set_whole(&self, is_whole: bool) {
         let people = self.people_mut();
         let was_whole = self.is_whole.swap(is_whole, Ordering::AcqRel);
-        // Whoever was removed is known from now on: sessions and accounts are looked at again.
+        // Removed users are known from now on: sessions and accounts are checked again.
         if is_whole && !was_whole {
             self.rise();
         }
@@ -182,7 +181,7 @@ impl AccessControl {
                 Some(Ok(None)) => return Ok(None),
                 Some(Ok(Some(entry))) => Arc::new(entry),
             };
-            // Nobody changes it from here until it is remembered.
+            // No writer changes the account from here until it is cached.
             let people = self.people();
             if people.standing(name).is_none() {
                 return Ok(None);

@@ -1,16 +1,16 @@
-//! Decoys: with what rounds and salt an exchange goes on for a name that has no keys.
+//! Decoys: iterations and salt for SCRAM exchanges with names that have no keys.
 //!
-//! A name that nobody has is answered as somebody would be: with the rounds and the form of salt
-//! that those have who have keys of that hash, each kind as often as among them. Which one a name
-//! gets is drawn from a secret and the name, so that it stays while the shares do; when they shift,
-//! a few names change, as those of users do whose passwords change. Kinds are counted when rows are
-//! read or put, and not when they go. It knows no names and keeps no keys. Invariant: never more
+//! An unknown name is answered like a user: with the iterations and the form of salt that users
+//! with keys of that hash have, each kind as often as among them. The kind of a name is drawn from
+//! a secret and the name, so that it stays while the shares do; when they shift, a few names
+//! change, like those of users who change their passwords. Kinds are counted when rows are read or
+//! put, and not when they are removed. It knows no names and stores no keys. Invariant: never more
 //! kinds than [`KINDS_MAX`] of a hash, and a share for each of them.
 
 use crate::scram::{ScramHash, ScramKeys};
 
-/// Kinds of a hash that are distinguished. Servers make all of theirs alike; whoever is of a
-/// further kind can be told from nobody.
+/// Most kinds of a hash that are distinguished. Servers make all of theirs alike; users of a
+/// further kind can be distinguished from unknown names.
 const KINDS_MAX: usize = 8;
 
 /// How many are counted of a hash; then all counts are halved.
@@ -30,7 +30,7 @@ pub(crate) struct KeyKind {
 /// Form of a salt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SaltForm {
-    /// A salt of so many arbitrary bytes.
+    /// A salt of this many arbitrary bytes.
     Bytes(usize),
     /// The text of a random UUID.
     Uuid,
@@ -78,7 +78,7 @@ impl SaltForm {
 pub(crate) struct KeyKinds(Vec<(KeyKind, u32)>);
 
 impl KeyKinds {
-    /// One more.
+    /// Counts one more key of this kind.
     pub(crate) fn add(&mut self, kind: KeyKind) {
         let is_alike = |(other, _): &&mut (KeyKind, u32)| other.hash == kind.hash;
         let of_hash = self.0.iter_mut().filter(is_alike).count();
@@ -92,8 +92,8 @@ impl KeyKinds {
         }
     }
 
-    /// The kind of a name's keys, were it somebody's; `drawn` is of the name. `None`: nobody has
-    /// keys of this hash.
+    /// The kind of keys that a name would have if it had any; `drawn` is derived from the name.
+    /// `None` if no user has keys of this hash.
     pub(crate) fn draw(&self, others: &KeyKinds, hash: ScramHash, drawn: u64) -> Option<KeyKind> {
         let all = || self.0.iter().chain(&others.0).filter(|(kind, _)| kind.hash == hash);
         let total: u64 = all().map(|(_, count)| u64::from(*count)).sum();

@@ -1,9 +1,9 @@
-//! SCRAM at access control: whose keys, which nonce, what it is bound to, and what is remembered
-//! between two answers.
+//! SCRAM at access control: selects keys, nonce and channel binding, and encodes the state between
+//! the client's two messages.
 //!
-//! A name that nobody has is asked for its proof like any other, with rounds and a salt as users
-//! have them (`decoys.rs`) that stay the same while the process lives, so that an exchange does not
-//! tell who exists. So is a user who has no keys of the hash that is asked for.
+//! An unknown name is asked for its proof like any other, with iterations and a salt as users have
+//! them (`decoys.rs`) that stay the same while the process lives, so that an exchange does not
+//! reveal which users exist. The same applies to a user without keys of the requested hash.
 
 use super::decoys::{KeyKind, SaltForm};
 use super::{AccessControl, Errands, Proof};

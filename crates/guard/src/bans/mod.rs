@@ -1,9 +1,9 @@
-//! Bans in force: who is refused, looked up without a lock.
+//! Bans in force, looked up without a lock.
 //!
 //! The list is one value that readers load and a writer replaces whole: a lookup costs a hash of
-//! the address for each length of prefix that the list has, of the client and of the user, however
-//! many bans there are. It stores nothing and reads no clock. Invariants: a subject has one ban,
-//! and one that is over refuses nobody.
+//! the address for each prefix length in the list, of the client and of the user, however many bans
+//! exist. It stores nothing and reads no clock. Invariants: a subject has one ban, and an expired
+//! ban refuses no client.
 
 pub mod offences;
 pub mod sources;
@@ -40,7 +40,7 @@ struct Held {
     networks: HashMap<IpNetwork, Arc<Entry>>,
     clients: HashMap<Box<str>, Arc<Entry>>,
     users: HashMap<Box<str>, Arc<Entry>>,
-    /// How many networks have a prefix of so many bits.
+    /// How many networks have a prefix of this many bits.
     lengths: BTreeMap<u8, u32>,
 }
 
@@ -130,7 +130,7 @@ impl Held {
 }
 
 impl BanList {
-    /// Whether somebody is banned: then it is counted as what is done to it.
+    /// Whether a client, user or address is banned; if so, the ban counts this act.
     pub fn bans(&self, now_s: u32, whom: &BanQuery<'_>, act: BanAct) -> bool {
         let held = self.held.load();
         let Some(entry) = held.find(now_s, whom) else { return false };
@@ -162,14 +162,14 @@ impl BanList {
         all
     }
 
-    /// Subjects of bans that are over, and are still in the list.
+    /// Subjects of expired bans that are still in the list.
     pub fn over(&self, now_s: u32) -> Vec<BanSubject> {
         let held = self.held.load();
         let over = held.all().filter(|entry| !entry.holds(now_s));
         over.map(|entry| entry.ban.subject.clone()).collect()
     }
 
-    /// Whether there is room for this subject among so many.
+    /// Whether the list has room for this subject, with at most `most` bans.
     pub fn has_room(&self, subject: &BanSubject, most: u32) -> Result<(), BanFault> {
         let held = self.held.load();
         let has = held.entry(subject).is_some() || held.len() < most as usize;
@@ -194,7 +194,7 @@ impl BanList {
         self.held.store(Arc::new(held));
     }
 
-    /// How many there are, with those that are over and not removed yet.
+    /// Number of bans, including expired ones that were not removed yet.
     pub fn count(&self) -> usize {
         self.held.load().len()
     }

@@ -25,12 +25,12 @@ pub struct Offences<K> {
 }
 
 impl<K: Eq + Hash> Offences<K> {
-    /// Makes an empty count that remembers so many offenders.
+    /// An empty count that remembers this many offenders.
     pub fn new(room: usize) -> Offences<K> {
         Offences { room, seen: HashMap::new() }
     }
 
-    /// Counts one. True: with it there are more than the rule tolerates, and counting begins anew.
+    /// Counts an offence. True if the rule's limit is now exceeded; counting then begins anew.
     pub fn see(&mut self, now_s: u32, rule: OffenceRule, who: K) -> bool {
         if rule.count_max == 0 {
             return false;

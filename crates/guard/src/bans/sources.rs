@@ -1,10 +1,10 @@
-//! Reputation of sources: who failed too often, and who was here before.
+//! Reputation of sources: recent failures, and successful logins.
 //!
 //! A source is an address of IPv4 or a /64 of IPv6. Failures are counted by source and leak away;
-//! good ones are remembered by source and by who it was, so that they go on when others of their
-//! source fail, and are looked at first when many wait. It tells no time and asks nobody.
-//! Invariants: it never holds more than `sources_max` of each; who is of this machine is never
-//! held up; nothing of it lets anybody in.
+//! successes are remembered by source and client, so that known clients may log in when others of
+//! their source fail, and are served first when many wait. It reads no clock and calls no service.
+//! Invariants: it never holds more than `sources_max` of each; clients of this machine are never
+//! delayed; it admits no client by itself.
 
 use crate::cache::{Cache, mac};
 use model::link::Source;
@@ -19,7 +19,7 @@ const LEAK_S: u32 = 60;
 /// tried a few times.
 const OWN_FAILURES_MAX: u32 = 10;
 
-/// Seconds for which somebody was here lately: a week.
+/// How long a successful login counts as recent, seconds: a week.
 const LATELY_S: u32 = 7 * 24 * 3_600;
 
 /// Limits of what is remembered of sources, and of how much may fail.
@@ -38,12 +38,12 @@ impl Default for SourceLimits {
     }
 }
 
-/// How well somebody is known: those who are known best are looked at first.
+/// How well a client is known: the best known are served first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Known {
     /// The client, and where it comes from.
     Both,
-    /// One of them is known.
+    /// Either the source or the client is known.
     One,
     /// Neither is known.
     Neither,
@@ -110,7 +110,7 @@ impl Sources {
             && table.failed(now_s, &names.both, OWN_FAILURES_MAX) < OWN_FAILURES_MAX
     }
 
-    /// How well somebody is known.
+    /// How well the client is known.
     pub fn known(&self, now_s: u32, question: &Question) -> Known {
         let names = self.names(question);
         let table = self.table();

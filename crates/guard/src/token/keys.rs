@@ -36,7 +36,7 @@ enum Material {
 }
 
 impl Keys {
-    /// Adds a secret; in words, why it is none.
+    /// Adds a secret; the error says why it is none.
     pub fn add_secret(&mut self, secret: &[u8]) -> Result<(), String> {
         if secret.starts_with(b"-----BEGIN") {
             return Err("this is a public key, not a secret: name its file in key_files".into());
@@ -48,7 +48,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Adds the public keys of a PEM file; in words, why there is none.
+    /// Adds the public keys of a PEM file; the error says why there are none.
     pub fn add_pem(&mut self, text: &str) -> Result<(), String> {
         let before = self.0.len();
         let mut lines = text.lines().map(str::trim);
