@@ -41,7 +41,7 @@ pub(crate) struct Sending {
 pub(crate) struct Placing {
     /// Bounds of the device's queue.
     pub room: QueueLimits,
-    /// Who is notified when the push ends.
+    /// Parties to notify when the push ends.
     pub watch: Watch,
     /// Whether the log has stored the push already.
     pub kept: Kept,

@@ -1,6 +1,6 @@
 //! The page of metrics in the form of OTLP (OpenTelemetry protocol 1.x, JSON of protobuf).
 //!
-//! It is made from the page itself, so that collectors and scrapers get the same names and figures.
+//! Translated from the page itself, so that collectors and scrapers get the same names and figures.
 //! 64-bit numbers are text, as protobuf's JSON requires. It knows no metric by name. Invariant:
 //! each family of the page is one metric.
 

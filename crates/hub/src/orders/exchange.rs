@@ -436,8 +436,8 @@ impl Jobs {
     }
 }
 
-/// Tells the shards that are through that an order is closed; a shard still at work gets this
-/// answer when it reports that it is through.
+/// Sends Close to the shards that have finished an order; a shard still at work gets it when it
+/// reports that it has finished.
 fn tell_close(id: MessageId, others: &BTreeMap<u16, Other>, keeps: bool, fx: &mut Effects) {
     let through = others.iter().filter(|(_, other)| **other == Other::Over);
     let close = |(&shard, _): (&u16, &Other)| (ShardId(shard), OrderMessage::Close(id, keeps));

@@ -35,22 +35,22 @@ pub(crate) struct Settled {
 /// Progress of an order on another shard, as the order's owner knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Other {
-    /// The order has not been sent to it yet.
+    /// The order has not been sent to the shard yet.
     Untold,
-    /// It could not store the order; the order is sent again at this time.
+    /// The shard could not store the order; the order is sent again at this time.
     Refused(Instant),
     /// The order was sent and not answered; it is sent again at this time.
     Told(Instant),
     /// The order was sent more than once without an answer: its commands no longer wait for this
     /// shard.
     Late(Instant),
-    /// It has stored the order and is at work; it is asked for its progress at this time.
+    /// The shard has stored the order and is at work; it is asked for its progress at this time.
     Taken(Instant),
-    /// It was asked for its progress and has not answered; it is given up at this time.
+    /// The shard was asked for its progress and has not answered; it is given up at this time.
     Silent(Instant),
-    /// It has stored the order but stayed silent for too long: the owner no longer waits for it.
+    /// The shard has stored the order but stayed silent for too long: its owner waits no longer.
     GivenUp,
-    /// It is through with the order.
+    /// The shard is through with the order.
     Over,
 }
 

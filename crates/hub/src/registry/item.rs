@@ -48,7 +48,7 @@ pub(crate) struct Item {
 
 const _: () = assert!(size_of::<Item>() <= 48, "a place in a queue is 48 bytes");
 
-/// Who is notified when an item ends.
+/// Parties to notify when an item ends.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Watch {
     /// An order waits for the outcome (`waits`).
@@ -177,7 +177,7 @@ impl Item {
         self.stores() && self.expire_at <= unix_s
     }
 
-    /// Who is notified when the item ends.
+    /// Parties to notify when the item ends.
     pub fn watch(&self) -> Watch {
         let [answers, counted, receipts] =
             [ANSWERS, COUNTED, RECEIPTS].map(|flag| self.flags & flag != 0);

@@ -61,7 +61,7 @@ pub struct StoredOrder {
     pub(crate) what: Ordered,
 }
 
-/// What an order does at its devices.
+/// Action of an order at its devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Ordered {
     /// The order sends a push.
