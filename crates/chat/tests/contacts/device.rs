@@ -25,7 +25,7 @@ pub struct Device {
     listing: Option<(u32, u64)>,
     /// Pages that it has received.
     pub pages: usize,
-    /// It has requested contacts over this connection, and gets changes.
+    /// Whether the device has requested contacts over this connection, and gets changes.
     pub follows: bool,
     /// Its own presence.
     pub says: Option<Availability>,
@@ -154,7 +154,7 @@ impl Device {
         self.session.is_some()
     }
 
-    /// It is installed anew, while it does not get changes.
+    /// Installs the device anew, while it does not get changes.
     pub fn forgets(&mut self) {
         if !self.is_paging() {
             self.version = None;

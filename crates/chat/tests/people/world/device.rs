@@ -40,7 +40,7 @@ pub struct Device {
     /// Conversation lists that it got, with the request for each.
     pub lists: Vec<(Looked, ConversationsPage)>,
     looking: BTreeMap<u32, Looked>,
-    /// It knows that more entries follow, or does not know that none do.
+    /// Whether the device knows that more entries follow, or does not know that none do.
     is_behind: bool,
     pulling: Option<(u32, Seq)>,
     /// The server assumes a position that is not its own.
@@ -69,7 +69,7 @@ pub struct Device {
     pub receipts: Receipts,
     /// Transients that it got.
     pub heard: Vec<Arc<Transient>>,
-    /// It gets its name after the login.
+    /// Whether the device gets its name after the login.
     pub binds: bool,
     /// Presences of members of groups that it got.
     pub shown: Vec<Arc<MemberShown>>,
