@@ -7,18 +7,18 @@
 //! tests over random histories with kills:
 //!
 //! - A message is answered as sent when it is on stable storage; a retry with the same id stores
-//! nothing, and gets the first answer.
+//!   nothing, and gets the first answer.
 //! - A message that was answered is, eventually, once in the inbox of each account that it
-//! concerns, whichever process dies in between; an inbox has a conversation's messages in its
-//! order.
+//!   concerns, whichever process dies in between; an inbox has a conversation's messages in its
+//!   order.
 //! - A device that resumes at a place gets everything behind that place, in the inbox's order.
 //! - Nothing waits in memory for a device that does not read.
 //! - The relation of two accounts is eventually the same at the homes of both, and presence goes to
-//! the accounts that may see it by that relation, and to no others.
+//!   the accounts that may see it by that relation, and to no others.
 //! - A message of a group is for the accounts that are members at its place, and for no others.
 //! - An account's state of its conversations is the sum of its inbox; a read cursor never falls.
 //! - A page has each message as it was at the request, with its edits and reactions; of a message
-//! recalled before, it has no content.
+//!   recalled before, it has no content.
 //!
 //! The state is in three places, each with a shard of its own: the sender's session, the
 //! conversation and the inboxes. Read [`send`] (stores and answers), [`outbox`] and [`inboxes`]

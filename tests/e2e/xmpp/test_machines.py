@@ -108,10 +108,14 @@ class Machines(Case):
     async def test_what_a_server_had_not_got_rid_of_when_it_died_goes_when_it_is_back(self):
         ann, bob = await self.two()
         own = self.pair["a.example"]
+
+        def queued(messages):
+            return f"\nholdline_chat_queued_out {messages}\n" in own.metrics()
+
+        poll(lambda: queued(0), "the other server has acknowledged the first message")
         self.net.cut("b")
         said = await self.say_all(ann, bob)
-        waiting = f"\nholdline_chat_queued_out {len(said)}\n"
-        poll(lambda: waiting in own.metrics(), "all of it is stored")
+        poll(lambda: queued(len(said)), "all of it is stored")
         own.kill()
         own.start()
         self.net.join("b")
