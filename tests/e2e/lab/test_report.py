@@ -1,6 +1,6 @@
 """The laboratory's page in headless Chromium: charts, values under the cursor, zoom, hiding, saving.
 
-The runs are the fixtures of crates/report; `cargo test` writes their pages. HOLDLINE_SAMPLES may
+The runs are the fixtures of laboratory/report; `cargo test` writes their pages. HOLDLINE_SAMPLES may
 name a folder where they are already.
 """
 

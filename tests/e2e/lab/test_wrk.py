@@ -1,6 +1,6 @@
 """`holdline wrk`: beside the real wrk where that is installed, and against servers of each protocol.
 
-The HTTP server of these tests knows what it was asked; scripts are those of crates/wrk. What the
+The HTTP server of these tests knows what it was asked; scripts are those of laboratory/wrk. What the
 real wrk prints is compared in its layout, every digit blanked out, and in what its scripts do.
 """
 import os
@@ -19,7 +19,7 @@ from lab.wrk_server import Server
 from mqtt.broker import Broker
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SCRIPTS = os.path.join(HERE, *[".."] * 3, "crates", "wrk", "scripts")
+SCRIPTS = os.path.join(HERE, *[".."] * 3, "laboratory", "wrk", "scripts")
 REAL = shutil.which("wrk", path="/usr/bin:/usr/local/bin")
 MOSQUITTO = shutil.which("mosquitto", path="/usr/sbin:/usr/bin")
 #: What of our output is wrk's: up to the empty line.

@@ -11,8 +11,8 @@ use super::tree::Tree;
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/net/src/epoll.rs", "once a loop turn, for the whole shard"),
     ("crates/server/src/clock.rs", "before the shards turn, and for the API"),
-    ("crates/load/src/", "the laboratory measures time"),
-    ("crates/wrk/src/", "the laboratory measures time"),
+    ("laboratory/load/src/", "the laboratory measures time"),
+    ("laboratory/wrk/src/", "the laboratory measures time"),
     ("crates/directory/src/clock.rs", "a call's time limit"),
     ("crates/ldap/src/clock.rs", "a call's time limit"),
     ("crates/replication/src/clock.rs", "a node of a cluster has a thread of its own"),
@@ -22,7 +22,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/proto-mqtt/src/codec/tests/speed.rs", "a measurement on demand"),
     ("crates/broker/src/routes/", "measurements on demand, in tests"),
     ("crates/chat/tests/send_cost.rs", "a measurement on demand"),
-    ("crates/bench/", "a measurement is a difference of two readings"),
+    ("laboratory/bench/", "a measurement is a difference of two readings"),
     ("clients/miop-rust/src/clock.rs", "a library has a clock, which tests replace"),
     ("crates/admin/src/", "axum's runtime is apart from the shards and has no turn"),
 ];
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_listed_places_may_read() {
-        assert_eq!(lines("crates/load/src/stage/capacity.rs", TEXT), [0; 0]);
+        assert_eq!(lines("laboratory/load/src/stage/capacity.rs", TEXT), [0; 0]);
         assert_eq!(lines("crates/net/src/epoll.rs", TEXT), [0; 0]);
         assert_eq!(lines("crates/net/src/shard.rs", TEXT), [2, 3]);
     }

@@ -13,7 +13,7 @@ const SENTENCE_WORDS_MIN: usize = 4;
 /// Words that leave open of what a doc speaks.
 const OPENERS: &[&str] = &["What", "Whose", "Who", "It", "They"];
 
-/// Checks every Rust file under `crates/*/src`.
+/// Checks every Rust file under the `src` of a crate.
 pub fn check(tree: &Tree, found: &mut Vec<Violation>) {
     check_openers(tree, found);
     for file in tree.files.iter().filter(|file| file.is_crate_source() && file.rust.is_some()) {
@@ -27,7 +27,7 @@ pub fn check(tree: &Tree, found: &mut Vec<Violation>) {
 }
 
 fn check_openers(tree: &Tree, found: &mut Vec<Violation>) {
-    let files = tree.files.iter().filter(|file| file.path.starts_with("crates/"));
+    let files = tree.files.iter().filter(|file| file.is_of_a_crate());
     for file in files.filter(|file| file.rust.is_some()) {
         for (line, word) in openers(&file.text) {
             let remedy = format!("name the subject of the doc, which opens with `{word}`");

@@ -1,6 +1,6 @@
 //! Types that GLOSSARY.md names exist in the code under that name, and the page stays short.
 //!
-//! The second column of a row names types in backticks; each is declared somewhere under `crates/`.
+//! The second column of a row names types in backticks; each is declared in some crate.
 //! Whether a type means what the row says is for the reviewer.
 
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ fn violation(line: usize, remedy: String) -> Violation {
 }
 
 fn declared_types(tree: &Tree) -> BTreeSet<String> {
-    let crates = tree.rust_files().filter(|(file, _)| file.path.starts_with("crates/"));
+    let crates = tree.rust_files().filter(|(file, _)| file.is_of_a_crate());
     let mut names = BTreeSet::new();
     for (_, source) in crates {
         names.extend(source.declared(KEYWORDS).into_iter().map(|(_, name)| name));
@@ -64,7 +64,7 @@ fn declared_by_macro(code: &str) -> Vec<String> {
 
 fn check_row(row: &Row, declared: &BTreeSet<String>) -> Vec<String> {
     let missing = table::names(&row.cells[1]).into_iter().filter(|name| !declared.contains(*name));
-    missing.map(|name| format!("no type `{name}` under crates/: rename one of the two")).collect()
+    missing.map(|name| format!("no type `{name}` in any crate: rename one of the two")).collect()
 }
 
 #[cfg(test)]

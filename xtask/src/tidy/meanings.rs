@@ -76,13 +76,9 @@ fn public_types(tree: &Tree) -> BTreeMap<String, Vec<(String, usize)>> {
 
 fn is_of_a_library(tree: &Tree, file: &File) -> bool {
     let is_test = file.name() == "tests.rs" || file.path.contains("/tests/");
-    let Some((name, rest)) =
-        file.path.strip_prefix("crates/").and_then(|path| path.split_once('/'))
-    else {
-        return false;
-    };
+    let Some((folder, rest)) = file.crate_path() else { return false };
     let is_binary = rest == "src/main.rs" || rest.starts_with("src/bin/");
-    let library = format!("crates/{name}/src/lib.rs");
+    let library = format!("{folder}/src/lib.rs");
     rest.starts_with("src/") && !is_test && !is_binary && tree.file(&library).is_some()
 }
 

@@ -8,14 +8,14 @@ use super::Violation;
 use super::tree::Tree;
 
 /// Crates that are never shipped.
-const YARD: &[&str] = &["crates/bench/", "crates/crash/", "crates/sim/", "crates/testkit/"];
+const YARD: &[&str] = &["laboratory/bench/", "crates/crash/", "crates/sim/", "crates/testkit/"];
 
 /// Places that hold standard output or error themselves, and why.
 const HOLDERS: &[(&str, &str)] = &[
     ("crates/holdline/src/out.rs", "it is the one place"),
     ("crates/server/src/log/mod.rs", "the log, which counts what is lost"),
-    ("crates/load/src/local/child.rs", "a load generator speaks to its parent by it"),
-    ("crates/view/src/screen.rs", "a screen is drawn on it"),
+    ("laboratory/load/src/local/child.rs", "a load generator speaks to its parent by it"),
+    ("laboratory/view/src/screen.rs", "a screen is drawn on it"),
 ];
 
 const PRINTS: &[&str] = &["println!", "print!", "eprintln!", "eprint!", "dbg!"];
@@ -79,10 +79,11 @@ mod tests {
 
     #[test]
     fn tests_the_yard_and_other_macros_may() {
-        for path in ["crates/bench/src/a.rs", "crates/net/src/shard/tests.rs", "xtask/src/a.rs"] {
+        for path in ["laboratory/bench/src/a.rs", "crates/net/src/shard/tests.rs", "xtask/src/a.rs"]
+        {
             assert_eq!(lines(path, TEXT), [0; 0], "{path}");
         }
-        assert_eq!(lines("crates/load/tests/a.rs", TEXT), [0; 0]);
+        assert_eq!(lines("laboratory/load/tests/a.rs", TEXT), [0; 0]);
         let tested = "#[cfg(test)]\nmod tests {\n  fn a() { println!(); }\n}\n";
         assert_eq!(lines("crates/hub/src/a.rs", tested), [0; 0]);
         assert_eq!(lines("crates/hub/src/a.rs", "note!(\"x\"); // println!\npprint!();"), [0; 0]);

@@ -4,7 +4,7 @@
 //! reason is the floor table.
 
 use super::Violation;
-use super::tree::Tree;
+use super::tree::{CRATES, Tree};
 
 const MANIFEST: &str = "Cargo.toml";
 
@@ -35,7 +35,7 @@ fn violation(line: usize, remedy: String) -> Violation {
 }
 
 fn needs_reason(line: &str) -> bool {
-    if line.contains("path = \"crates/") {
+    if CRATES.iter().any(|folder| line.contains(&format!("path = \"{folder}/"))) {
         return false;
     }
     let reason = line.split_once('#').map_or("", |(_, comment)| comment);

@@ -89,7 +89,7 @@ mod tests {
                     fn b() {\n        tracing::info!(\"c\");\n    }\n}\n";
         let net = "crates/net/src/shard.rs";
         assert_eq!(places(&[(net, text)]), [(net.to_owned(), 2)]);
-        assert!(places(&[("crates/load/src/run.rs", text)]).is_empty());
+        assert!(places(&[("laboratory/load/src/run.rs", text)]).is_empty());
         assert!(places(&[("crates/net/src/tests/shard.rs", text)]).is_empty());
     }
 

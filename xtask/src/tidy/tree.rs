@@ -18,6 +18,9 @@ const OUTPUT_FOLDERS: &[&str] = &["target", "__pycache__"];
 /// Folders that hold output where they stand in the root; a crate may have a module of that name.
 const OUTPUT_FOLDERS_OF_THE_ROOT: &[&str] = &["data"];
 
+/// Folders with a crate in each of their folders: those of the server, and the laboratory's.
+pub const CRATES: &[&str] = &["crates", "laboratory"];
+
 /// Larger files are measurements or pictures.
 const FILE_BYTES_MAX: u64 = 2 << 20;
 
@@ -42,10 +45,22 @@ impl File {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Whether this is a source file of a crate under `crates/`.
+    /// Whether this file is in a crate of [`CRATES`].
+    pub fn is_of_a_crate(&self) -> bool {
+        self.crate_path().is_some()
+    }
+
+    /// Whether this is a source file of a crate of [`CRATES`].
     pub fn is_crate_source(&self) -> bool {
-        let mut parts = self.path.split('/');
-        parts.next() == Some("crates") && parts.nth(1) == Some("src")
+        self.crate_path().is_some_and(|(_, path)| path.starts_with("src/"))
+    }
+
+    /// The crate's folder, and the path from there, of a file in a crate of [`CRATES`].
+    pub fn crate_path(&self) -> Option<(&str, &str)> {
+        let (folder, rest) = self.path.split_once('/')?;
+        let name = CRATES.contains(&folder).then(|| rest.split_once('/'))??.0;
+        let end = folder.len() + 1 + name.len();
+        Some((&self.path[..end], &self.path[end + 1..]))
     }
 }
 
@@ -194,13 +209,16 @@ mod tests {
     }
 
     #[test]
-    fn only_sources_of_rooms_are_in_a_room() {
+    fn only_sources_of_crates_are_crate_sources() {
         let tree = Tree::of(&[
             ("crates/net/src/shard.rs", ""),
             ("crates/net/tests/slow_reader.rs", ""),
+            ("laboratory/load/src/run.rs", ""),
             ("xtask/src/main.rs", ""),
         ]);
-        let crates: Vec<bool> = tree.files.iter().map(File::is_crate_source).collect();
-        assert_eq!(crates, [true, false, false]);
+        let sources: Vec<bool> = tree.files.iter().map(File::is_crate_source).collect();
+        assert_eq!(sources, [true, false, true, false]);
+        assert_eq!(tree.files[1].crate_path(), Some(("crates/net", "tests/slow_reader.rs")));
+        assert_eq!(tree.files[3].crate_path(), None);
     }
 }

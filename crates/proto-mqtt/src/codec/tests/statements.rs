@@ -13,7 +13,7 @@ const COUNTS: (usize, usize) = (251, 141);
 /// A line of a crate's `statements.txt`.
 struct Statement {
     /// The crate's folder.
-    room: String,
+    package: String,
     id: String,
     asks: String,
     /// A file of the crate, or `-`.
@@ -36,16 +36,16 @@ fn crates() -> PathBuf {
 /// The statements of every crate that keeps some.
 fn statements() -> Vec<Statement> {
     let mut all = Vec::new();
-    let rooms = std::fs::read_dir(crates()).expect("crates");
-    for room in rooms.map(|entry| entry.expect("an entry").path()) {
-        let Ok(list) = std::fs::read_to_string(room.join("statements.txt")) else { continue };
-        let room = room.file_name().expect("a name").to_string_lossy().into_owned();
+    let crates = std::fs::read_dir(crates()).expect("crates");
+    for package in crates.map(|entry| entry.expect("an entry").path()) {
+        let Ok(list) = std::fs::read_to_string(package.join("statements.txt")) else { continue };
+        let package = package.file_name().expect("a name").to_string_lossy().into_owned();
         for columns in columns(&list) {
             let [id, asks, place, test, vector @ ..] = &columns[..] else { panic!("{columns:?}") };
             assert!(vector.len() <= 1, "{columns:?}");
-            let (room, id, asks) = (room.clone(), id.clone(), asks.clone());
+            let (package, id, asks) = (package.clone(), id.clone(), asks.clone());
             let (place, test, vector) = (place.clone(), test.clone(), vector.first().cloned());
-            all.push(Statement { room, id, asks, place, test, vector });
+            all.push(Statement { package, id, asks, place, test, vector });
         }
     }
     all
@@ -54,14 +54,14 @@ fn statements() -> Vec<Statement> {
 /// Those of this crate.
 fn own() -> Vec<Statement> {
     let mut all = statements();
-    all.retain(|statement| statement.room == "proto-mqtt");
+    all.retain(|statement| statement.package == "proto-mqtt");
     all
 }
 
 /// All text of a crate's sources and tests, file by file.
-fn sources(room: &str) -> Vec<(String, String)> {
+fn sources(package: &str) -> Vec<(String, String)> {
     let mut texts = Vec::new();
-    let folder = crates().join(room);
+    let folder = crates().join(package);
     ["src", "tests"].iter().for_each(|part| read(&folder.join(part), &mut texts));
     texts
 }
@@ -82,24 +82,24 @@ fn read(folder: &Path, texts: &mut Vec<(String, String)>) {
 fn every_statement_has_a_place_and_a_test_that_exists() {
     let vectors: BTreeSet<String> =
         good().into_iter().chain(malformed()).map(|case| case.name).collect();
-    let mut rooms: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    let mut crates: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     let mut ids = BTreeSet::new();
     for statement in statements() {
-        let Statement { room, id, place, test, vector, .. } = &statement;
-        assert!(ids.insert((room.clone(), id.clone())), "{room}: {id} stands twice");
+        let Statement { package, id, place, test, vector, .. } = &statement;
+        assert!(ids.insert((package.clone(), id.clone())), "{package}: {id} stands twice");
         if place == "-" {
-            assert!(test.contains(' '), "{room}: {id} does not apply without a reason");
+            assert!(test.contains(' '), "{package}: {id} does not apply without a reason");
             continue;
         }
-        let sources = rooms.entry(room.clone()).or_insert_with(|| sources(room));
-        let files = [format!("/{room}/src/{place}.rs"), format!("/{room}/tests/{place}.rs")];
+        let sources = crates.entry(package.clone()).or_insert_with(|| sources(package));
+        let files = [format!("/{package}/src/{place}.rs"), format!("/{package}/tests/{place}.rs")];
         let is_there = sources.iter().any(|(path, _)| files.iter().any(|f| path.ends_with(f)));
-        assert!(is_there, "{room}: {id}: no file {place}");
+        assert!(is_there, "{package}: {id}: no file {place}");
         let name = format!("fn {test}()");
         let is_test = sources.iter().any(|(_, text)| text.contains(&name));
-        assert!(is_test, "{room}: {id}: no test {test}");
+        assert!(is_test, "{package}: {id}: no test {test}");
         if let Some(vector) = vector {
-            assert!(vectors.contains(vector), "{room}: {id}: no vector `{vector}`");
+            assert!(vectors.contains(vector), "{package}: {id}: no vector `{vector}`");
         }
     }
     assert!(ids.len() > 220, "{} statements", ids.len());
@@ -187,14 +187,14 @@ fn order(id: &str) -> (bool, Vec<u16>) {
 fn page() -> String {
     let mut lines: Vec<(String, String)> = Vec::new();
     let (mut kept, mut not_applicable) = (BTreeSet::new(), BTreeSet::new());
-    for Statement { room, id, asks, place, test, vector } in statements() {
+    for Statement { package, id, asks, place, test, vector } in statements() {
         let shown = vector.map(|vector| format!(" (`{vector}`)")).unwrap_or_default();
         let line = if place == "-" {
             not_applicable.insert(id.clone());
             format!("| {id} | {asks} | does not apply: {test} | |")
         } else {
             kept.insert(id.clone());
-            format!("| {id} | {asks} | {room}: {place} | {test}{shown} |")
+            format!("| {id} | {asks} | {package}: {place} | {test}{shown} |")
         };
         lines.push((id, line));
     }
