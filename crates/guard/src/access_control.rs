@@ -11,7 +11,6 @@ use crate::bans::{BanList, BanQuery};
 use crate::book::UserEntry;
 use crate::cache::{Cache, CacheKey, mac};
 use crate::http::{self, NoVerdict, ServiceVerdict};
-use crate::ldap::LdapVerdict;
 use crate::people::{People, PeopleFiles};
 use crate::rules::UserRules;
 use crate::settings::{ListenerPolicy, Method, Settings};
@@ -20,7 +19,7 @@ use crate::token::{self, Keys};
 use base::hash::HashKey;
 use model::id::ShardId;
 use model::ports::access::{
-    Access, Admission, Grant, GrantedAccount, NameOwner, Question, Rules, Who,
+    Access, Admission, Grant, GrantedAccount, LdapVerdict, NameOwner, Question, Rules, Who,
 };
 use model::ports::bans::BanAct;
 use model::service::ServiceKind;
@@ -380,7 +379,13 @@ impl AccessControl {
                     return Step::Done(Admission::Refused(Denial::Unavailable));
                 }
                 Some(Ok(verdict)) => {
-                    self.remember_verdict(now_s, cache_s, key, &verdict);
+                    // Only what lets somebody in is remembered, and nothing that has an end: what
+                    // is left of its time would not be known when it is found.
+                    let lasts = matches!(verdict, ServiceVerdict::Allow { expires_s: None, .. });
+                    if lasts && cache_s > 0 {
+                        let until_s = now_s.saturating_add(cache_s);
+                        self.keep(&settings, self.verdicts(), (key, until_s, verdict.clone()));
+                    }
                     verdict
                 }
             },
@@ -397,13 +402,17 @@ impl AccessControl {
         }
     }
 
-    /// Only what lets somebody in is remembered, and never longer than it holds: what is left of
-    /// its time is not known when it is found again, so a verdict with an end is not kept.
-    fn remember_verdict(&self, now_s: u32, cache_s: u32, key: CacheKey, verdict: &ServiceVerdict) {
-        if cache_s > 0 && matches!(verdict, ServiceVerdict::Allow { expires_s: None, .. }) {
-            let count_max = self.settings().cache.count_max;
-            let until_s = now_s.saturating_add(cache_s);
-            self.verdicts().put(count_max, key, until_s, verdict.clone());
+    /// Keeps a verdict that was given under these settings: its key, its end in Unix seconds, and
+    /// the verdict. A reload that has replaced the settings has emptied the cache, or will when it
+    /// gets the cache: a verdict of a server that is no longer asked never stays.
+    fn keep<V: Clone>(
+        &self,
+        settings: &Arc<Settings>,
+        mut cache: MutexGuard<'_, Cache<V>>,
+        (key, until_s, verdict): (CacheKey, u32, V),
+    ) {
+        if Arc::ptr_eq(settings, &self.settings()) {
+            cache.put(settings.cache.count_max, key, until_s, verdict);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! [`AccessControl`] is the entry: it implements the port that the broker asks, over parsed files
 //! (`accounts`, `acl`), the book of users (`book`), tokens and external answers: of a service
-//! (`http`), of an LDAP server (`ldap`). All of it is bytes and values; slow work is an errand for
+//! (`http`), of an LDAP server. All of it is bytes and values; slow work is an errand for
 //! the caller's threads, and `now` is an argument. Invariant: input that is malformed, unknown or
 //! unanswered is refused.
 
@@ -13,7 +13,6 @@ pub mod bans;
 pub mod book;
 mod cache;
 pub mod http;
-pub mod ldap;
 pub mod passwords;
 pub mod pattern;
 mod people;

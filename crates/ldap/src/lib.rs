@@ -19,12 +19,13 @@ mod fault;
 mod filter;
 mod lookup;
 mod message;
+mod pause;
 mod settings;
 mod template;
 
 pub use address::check_url;
 pub use fault::{LdapFault, LdapFaultKind};
-pub use lookup::{Ldap, LdapAnswer};
+pub use lookup::Ldap;
 pub use settings::{LdapSettings, check_filter, check_user_dn};
 
 #[cfg(test)]

@@ -9,8 +9,10 @@ use crate::connection::Connection;
 use crate::fault::{LdapFault, LdapFaultKind};
 use crate::filter::Filter;
 use crate::message::{Entry, Scope, Search};
+use crate::pause::Pause;
 use crate::settings::{BindName, LdapSettings, Plan};
 use crate::template::Values;
+use model::ports::access::LdapVerdict;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,29 +29,12 @@ const PROBE_MS_MAX: u32 = 10_000;
 /// How long an idle connection is kept. Firewalls drop idle ones without notice.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// The result of checking a user's name and password.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LdapAnswer {
-    /// The password is right.
-    Right {
-        /// The user's name, from `name_attribute`, in lower case.
-        name: Box<str>,
-        /// The user is a superuser.
-        is_super: bool,
-    },
-    /// The password is wrong.
-    Wrong,
-    /// The password is right, and the user is not in the group.
-    NotMember,
-    /// No entry matches the user's name.
-    Unknown,
-}
-
 /// An LDAP service: one server, or several with the same content.
 pub struct Ldap {
     plan: Plan,
     /// Index of the server that answered last.
     preferred: AtomicUsize,
+    pause: Pause,
     searching: Kept,
     binding: Kept,
 }
@@ -85,19 +70,31 @@ impl Ldap {
         Ok(Ldap {
             plan: Plan::of(settings)?,
             preferred: AtomicUsize::new(0),
+            pause: Pause::default(),
             searching: Kept::default(),
             binding: Kept::default(),
         })
     }
 
-    /// Checks a name and a password. Blocks, at most until the configured timeout is over.
-    pub fn ask(&self, user: &str, password: &[u8]) -> Result<LdapAnswer, LdapFault> {
+    /// Checks a name and a password. Blocks, at most until the configured timeout is over; not at
+    /// all while calls pause because the last ones got no answer.
+    pub fn ask(&self, user: &str, password: &[u8]) -> Result<LdapVerdict, LdapFault> {
         if user.is_empty() || user.len() > NAME_BYTES_MAX {
-            return Ok(LdapAnswer::Unknown);
+            return Ok(LdapVerdict::Unknown);
         }
         if password.is_empty() {
-            return Ok(LdapAnswer::Wrong);
+            return Ok(LdapVerdict::Wrong);
         }
+        let call = Duration::from_millis(u64::from(self.plan.timeout_ms));
+        if let Some(fault) = self.pause.fault(now(), call) {
+            return Err(fault);
+        }
+        let verdict = self.check(user, password);
+        self.pause.heed(now(), &verdict);
+        verdict
+    }
+
+    fn check(&self, user: &str, password: &[u8]) -> Result<LdapVerdict, LdapFault> {
         let deadline = Deadline::after(self.plan.timeout_ms);
         match &self.plan.bind_name {
             BindName::Found => self.search_first(user, password, deadline),
@@ -119,7 +116,9 @@ impl Ldap {
             BindName::Dn(_) | BindName::Form(_) => &self.binding,
         };
         let searches = std::ptr::eq(kept, &self.searching);
-        kept.put(self.open(searches, deadline)?);
+        let opened = self.open(searches, deadline);
+        self.pause.heed(now(), &opened);
+        kept.put(opened?);
         Ok(())
     }
 
@@ -128,15 +127,15 @@ impl Ldap {
         user: &str,
         password: &[u8],
         deadline: Deadline,
-    ) -> Result<LdapAnswer, LdapFault> {
+    ) -> Result<LdapVerdict, LdapFault> {
         let base = (&*self.plan.base, Scope::Subtree);
         let find = |connection: &mut Connection| connection.find(&self.search(user, base));
         let Some(entry) = self.with(&self.searching, deadline, find)? else {
-            return Ok(LdapAnswer::Unknown);
+            return Ok(LdapVerdict::Unknown);
         };
         let bind = |connection: &mut Connection| connection.bind(&entry.dn, password);
         if !self.with(&self.binding, deadline, bind)? {
-            return Ok(LdapAnswer::Wrong);
+            return Ok(LdapVerdict::Wrong);
         }
         if self.plan.group.is_none() && self.plan.superuser.is_none() {
             return self.right(user, &entry, false);
@@ -144,7 +143,7 @@ impl Ldap {
         let standing = |connection: &mut Connection| self.standing(connection, user, &entry);
         match self.with(&self.searching, deadline, standing)? {
             Some(is_super) => self.right(user, &entry, is_super),
-            None => Ok(LdapAnswer::NotMember),
+            None => Ok(LdapVerdict::NotMember),
         }
     }
 
@@ -154,25 +153,25 @@ impl Ldap {
         name: &str,
         password: &[u8],
         deadline: Deadline,
-    ) -> Result<LdapAnswer, LdapFault> {
+    ) -> Result<LdapVerdict, LdapFault> {
         let base = match &*self.plan.base {
             "" => (name, Scope::Base),
             base => (base, Scope::Subtree),
         };
         self.with(&self.binding, deadline, |connection| {
             if !connection.bind(name, password)? {
-                return Ok(LdapAnswer::Wrong);
+                return Ok(LdapVerdict::Wrong);
             }
             let Some(entry) = connection.find(&self.search(user, base))? else {
-                return Ok(LdapAnswer::NotMember);
+                return Ok(LdapVerdict::NotMember);
             };
             // The filter may find another entry than the one that accepted the password.
             if *entry.dn != *name && !connection.bind(&entry.dn, password)? {
-                return Ok(LdapAnswer::Wrong);
+                return Ok(LdapVerdict::Wrong);
             }
             match self.standing(connection, user, &entry)? {
                 Some(is_super) => self.right(user, &entry, is_super),
-                None => Ok(LdapAnswer::NotMember),
+                None => Ok(LdapVerdict::NotMember),
             }
         })
     }
@@ -216,7 +215,7 @@ impl Ldap {
     /// the entry has it, and otherwise the first in order. Servers ignore case, spaces and
     /// invisible characters in comparisons, so the given name itself could be one of many for the
     /// same user.
-    fn right(&self, user: &str, entry: &Entry, is_super: bool) -> Result<LdapAnswer, LdapFault> {
+    fn right(&self, user: &str, entry: &Entry, is_super: bool) -> Result<LdapVerdict, LdapFault> {
         let names = entry.names.iter().filter_map(|name| std::str::from_utf8(name).ok());
         let is_usable = |name: &String| {
             !name.trim().is_empty()
@@ -230,7 +229,7 @@ impl Ldap {
             let words = format!("the entry {dn} has no usable value of {attribute}");
             LdapFault::new(LdapFaultKind::Unnamed, words)
         })?;
-        Ok(LdapAnswer::Right { name: name.into(), is_super })
+        Ok(LdapVerdict::Right { name: name.into(), is_super })
     }
 
     /// Runs `work` on an idle connection, or on a new one if none is idle or that one failed.

@@ -1,7 +1,8 @@
 //! Logins against scripted servers.
 
 use crate::scripted::{Act, Request, Server, bound, entry, found, reference, result, serve};
-use crate::{Ldap, LdapAnswer, LdapFaultKind, LdapSettings};
+use crate::{Ldap, LdapFaultKind, LdapSettings};
+use model::ports::access::LdapVerdict;
 use rcgen::{CertificateParams, Issuer, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -29,8 +30,8 @@ fn ldap(settings: &LdapSettings) -> Ldap {
     Ldap::new(settings).expect("right settings")
 }
 
-fn right(name: &str) -> LdapAnswer {
-    LdapAnswer::Right { name: name.into(), is_super: false }
+fn right(name: &str) -> LdapVerdict {
+    LdapVerdict::Right { name: name.into(), is_super: false }
 }
 
 /// Script of a server with the user `ann`, whose password is `secret`.
@@ -70,9 +71,9 @@ fn a_user_is_searched_and_binds() {
     let server = serve(usual);
     let ldap = ldap(&settings(&[&server.url]));
     assert_eq!(ldap.ask("ann", b"secret"), Ok(right("ann")));
-    assert_eq!(ldap.ask("ann", b"wrong"), Ok(LdapAnswer::Wrong));
-    assert_eq!(ldap.ask("bob", b"secret"), Ok(LdapAnswer::Unknown));
-    assert_eq!(ldap.ask("*)(uid=*", b"secret"), Ok(LdapAnswer::Unknown));
+    assert_eq!(ldap.ask("ann", b"wrong"), Ok(LdapVerdict::Wrong));
+    assert_eq!(ldap.ask("bob", b"secret"), Ok(LdapVerdict::Unknown));
+    assert_eq!(ldap.ask("*)(uid=*", b"secret"), Ok(LdapVerdict::Unknown));
     let asked: Vec<Request> = server.requests.try_iter().collect();
     let bind = |name: &str, password: &[u8]| Request::Bind(name.into(), password.into());
     let search = |user: &str| Request::Search("dc=corp".into(), user.into());
@@ -96,9 +97,9 @@ fn an_empty_password_or_name_is_never_sent() {
         if !user_dn.is_empty() {
             (settings.user_dn, settings.bind_dn) = (user_dn.into(), String::new());
         }
-        assert_eq!(ldap(&settings).ask("ann", b""), Ok(LdapAnswer::Wrong));
-        assert_eq!(ldap(&settings).ask("", b"secret"), Ok(LdapAnswer::Unknown));
-        assert_eq!(ldap(&settings).ask(&"x".repeat(257), b"x"), Ok(LdapAnswer::Unknown));
+        assert_eq!(ldap(&settings).ask("ann", b""), Ok(LdapVerdict::Wrong));
+        assert_eq!(ldap(&settings).ask("", b"secret"), Ok(LdapVerdict::Unknown));
+        assert_eq!(ldap(&settings).ask(&"x".repeat(257), b"x"), Ok(LdapVerdict::Unknown));
     }
     assert_eq!(server.requests.try_iter().count(), 0);
     let (kind, words) = fault_of_search(|id| found(id, &[("", "ann")], 0));
@@ -113,8 +114,8 @@ fn a_user_binds_by_a_pattern_and_is_searched_then() {
     settings.user_dn = "uid=%u,dc=corp".into();
     let by_dn = ldap(&settings);
     assert_eq!(by_dn.ask("ann", b"secret"), Ok(right("ann")));
-    assert_eq!(by_dn.ask("ann", b"wrong"), Ok(LdapAnswer::Wrong));
-    assert_eq!(by_dn.ask("ann,dc=corp", b"secret"), Ok(LdapAnswer::Wrong));
+    assert_eq!(by_dn.ask("ann", b"wrong"), Ok(LdapVerdict::Wrong));
+    assert_eq!(by_dn.ask("ann,dc=corp", b"secret"), Ok(LdapVerdict::Wrong));
     let names: Vec<Request> = server.requests.try_iter().collect();
     assert_eq!(names[1], Request::Search(ANN.into(), "ann".into()));
     assert_eq!(names[3], Request::Bind("uid=ann\\,dc\\=corp,dc=corp".into(), b"secret".into()));
@@ -126,7 +127,7 @@ fn a_user_binds_by_a_pattern_and_is_searched_then() {
     settings.urls = vec![server.url.clone()];
     (settings.user_dn, settings.base) = ("%u@corp.example".into(), "dc=corp".into());
     assert_eq!(ldap(&settings).ask("ann", b"x"), Ok(right("ann")));
-    assert_eq!(ldap(&settings).ask("cn=admin", b"x"), Ok(LdapAnswer::NotMember));
+    assert_eq!(ldap(&settings).ask("cn=admin", b"x"), Ok(LdapVerdict::NotMember));
     let first = server.requests.try_iter().next().expect("a bind");
     assert_eq!(first, Request::Bind("ann@corp.example".into(), b"x".into()));
 }
@@ -148,9 +149,9 @@ fn groups_decide_who_may_log_in_and_who_may_do_everything() {
         settings.superuser_filter = superuser.into();
         ldap(&settings).ask("ann", b"secret")
     };
-    let super_user = LdapAnswer::Right { name: "ann".into(), is_super: true };
+    let super_user = LdapVerdict::Right { name: "ann".into(), is_super: true };
     assert_eq!(with("(&(cn=members)(member=%d))", ""), Ok(right("ann")));
-    assert_eq!(with("(&(cn=others)(member=%d))", ""), Ok(LdapAnswer::NotMember));
+    assert_eq!(with("(&(cn=others)(member=%d))", ""), Ok(LdapVerdict::NotMember));
     assert_eq!(with("", "(&(cn=admins)(member=%d))"), Ok(super_user.clone()));
     assert_eq!(with("(cn=members)", "(cn=others)"), Ok(right("ann")));
     assert_eq!(with("(cn=members)", "(cn=admins)"), Ok(super_user));
@@ -240,7 +241,7 @@ fn a_bind_that_is_refused_is_a_wrong_password_or_the_servers_fault() {
     };
     assert_eq!(with(0, 0), Ok(right("ann")));
     for code in [19, 32, 34, 48, 49, 50, 53] {
-        assert_eq!(with(0, code), Ok(LdapAnswer::Wrong), "{code}");
+        assert_eq!(with(0, code), Ok(LdapVerdict::Wrong), "{code}");
     }
     for code in [1, 2, 8, 10, 13, 14, 51, 52, 80, 4_096] {
         assert_eq!(with(0, code), Err(LdapFaultKind::Refused), "{code}");
@@ -271,7 +272,7 @@ fn another_server_is_asked_when_one_does_not_answer() {
     let ldap = ldap(&settings(&[&format!("ldap://{gone}"), &refuses.url, &good.url]));
     assert_eq!(ldap.ask("ann", b"secret"), Ok(right("ann")));
     assert_eq!(binds(&refuses), 1);
-    assert_eq!(ldap.ask("ann", b"wrong"), Ok(LdapAnswer::Wrong));
+    assert_eq!(ldap.ask("ann", b"wrong"), Ok(LdapVerdict::Wrong));
     assert_eq!(binds(&refuses), 0, "the server that answered is asked first");
     let none = Ldap::new(&settings(&[&format!("ldap://{gone}")])).expect("right settings");
     let fault = none.ask("ann", b"secret").expect_err("nobody");

@@ -33,14 +33,13 @@ use console::ConsoleDoor;
 use database::{BookDatabase, Follower};
 use guard::book::UserEntry;
 use guard::http::{NoVerdict, ServiceVerdict};
-use guard::ldap::LdapVerdict;
 use guard::passwords::{self, Hashing};
 use guard::{AccessControl, Errands, NotRead};
 use lane::{Asked, Lane, LaneLimits, Turn};
 use ldap::{LdapService, LdapTally};
 use model::id::ShardId;
 use model::limits::ChatLimits;
-use model::ports::access::{Access, Admission, Question};
+use model::ports::access::{Access, Admission, LdapVerdict, Question};
 use model::ports::bans::Bans;
 use model::ports::databases::accounts::AccountTables;
 use model::ports::log::Completion;
@@ -423,8 +422,7 @@ impl AccessShared {
             self.tally.refused_full.fetch_add(1, Ordering::Relaxed);
             return self.answer(&asked, Admission::Refused(Denial::Unavailable));
         }
-        let others = self.others();
-        let mut errands = Thread { shared: self, others: &others, asks };
+        let mut errands = Thread { shared: self, asks };
         let admission = self.access_control.resolve(clock::unix_s(), &asked.question, &mut errands);
         if !matches!(admission, Admission::Later) {
             self.tally.resolved.fetch_add(1, Ordering::Relaxed);
@@ -491,11 +489,12 @@ impl AccessShared {
 /// Kinds of slow work that a thread does.
 struct Thread<'a> {
     shared: &'a AccessShared,
-    others: &'a Arc<Others>,
     /// Whether the thread may ask external services.
     asks: bool,
 }
 
+// Each errand finds the services after access control has read its settings: an answer of replaced
+// settings is then never kept under the new ones.
 impl Errands for Thread<'_> {
     fn may_hash(&self) -> bool {
         true
@@ -506,7 +505,7 @@ impl Errands for Thread<'_> {
             return None;
         }
         self.shared.tally.asked.fetch_add(1, Ordering::Relaxed);
-        let answer = self.others.service.ask(question);
+        let answer = self.shared.others().service.ask(question);
         if answer.is_err() {
             self.shared.tally.ask_failures.fetch_add(1, Ordering::Relaxed);
         }
@@ -514,12 +513,12 @@ impl Errands for Thread<'_> {
     }
 
     fn look_up(&mut self, user: &str, password: &[u8]) -> Option<Result<LdapVerdict, NoVerdict>> {
-        let look_up = || self.others.ldap.look_up(&self.shared.tally.ldap, user, password);
+        let look_up = || self.shared.others().ldap.look_up(&self.shared.tally.ldap, user, password);
         self.asks.then(look_up)
     }
 
     fn fetch_keys(&mut self) -> Option<bool> {
-        self.asks.then(|| self.shared.fetch_keys(self.others))
+        self.asks.then(|| self.shared.fetch_keys(&self.shared.others()))
     }
 
     fn entry(&mut self, name: &str) -> Option<Result<Option<UserEntry>, NotRead>> {

@@ -210,11 +210,10 @@ mod tests {
     use super::super::tests::{NOW_S, access_control, hashing_thread, put, question, word};
     use super::*;
     use crate::http::{NoVerdict, ServiceVerdict};
-    use crate::ldap::LdapVerdict;
     use crate::settings::Settings;
     use crate::{NotRead, PeopleFiles};
     use model::id::ShardId;
-    use model::ports::access::{Access, NameOwner};
+    use model::ports::access::{Access, LdapVerdict, NameOwner};
     use model::service::ServiceKind;
 
     /// A thread that reads rows one after the other, and counts them.

@@ -2,7 +2,7 @@
 
 use super::{AccessControl, Admission, Denial, Errands, Ordering, Proof, Question, Step, named};
 use crate::cache::CacheKey;
-use crate::ldap::LdapVerdict;
+use model::ports::access::LdapVerdict;
 use model::ports::users::UserOrder;
 
 impl AccessControl {
@@ -41,7 +41,7 @@ impl AccessControl {
                     if policy.cache_s > 0 {
                         let until_s = now_s.saturating_add(policy.cache_s);
                         let found = (name.clone(), is_super);
-                        self.looked_up().put(settings.cache.count_max, key, until_s, found);
+                        self.keep(&settings, self.looked_up(), (key, until_s, found));
                     }
                     (name, is_super)
                 }

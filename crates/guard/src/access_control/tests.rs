@@ -7,7 +7,7 @@ use crate::book::EVERYBODY;
 use crate::cache::CacheLimits;
 use crate::passwords::{Cost, Hashing};
 use crate::scram::ScramHash;
-use crate::settings::Anonymous;
+use crate::settings::{Anonymous, LdapPolicy};
 use crate::sources::SourceLimits;
 use model::link::ChannelBindings;
 use model::ports::access::{Act, Reach};
@@ -431,6 +431,54 @@ fn a_service_is_asked_and_what_it_allows_is_remembered() {
             "later",
             "only what holds is remembered"
         );
+    }
+}
+
+/// A thread that asks while the settings are replaced.
+struct Reloading<'a> {
+    access_control: &'a AccessControl,
+    settings: Settings,
+}
+
+impl Errands for Reloading<'_> {
+    fn may_hash(&self) -> bool {
+        true
+    }
+
+    fn ask(&mut self, _: &str) -> Option<Result<ServiceVerdict, NoVerdict>> {
+        self.access_control.replace(self.settings.clone(), PeopleFiles::default());
+        Some(Ok(ServiceVerdict::Allow { is_super: false, rules: None, expires_s: None }))
+    }
+
+    fn look_up(&mut self, user: &str, _: &[u8]) -> Option<Result<LdapVerdict, NoVerdict>> {
+        self.access_control.replace(self.settings.clone(), PeopleFiles::default());
+        Some(Ok(LdapVerdict::Right { name: user.into(), is_super: false }))
+    }
+
+    fn fetch_keys(&mut self) -> Option<bool> {
+        Some(false)
+    }
+
+    fn entry(&mut self, _: &str) -> Option<Result<Option<UserEntry>, NotRead>> {
+        None
+    }
+}
+
+#[test]
+fn an_answer_of_before_a_reload_is_not_remembered_behind_it() {
+    for method in [Method::Http, Method::Ldap] {
+        let door = ListenerPolicy { methods: vec![method], ..ListenerPolicy::default() };
+        let settings = Settings {
+            doors: vec![door],
+            http_cache_s: Some(60),
+            ldap: Some(LdapPolicy { cache_s: 60, gives_super: false }),
+            ..Settings::default()
+        };
+        let access_control = access_control(settings.clone(), None);
+        let asked = question(Some("eve"), Some("x"));
+        let mut thread = Reloading { access_control: &access_control, settings };
+        assert_eq!(word(access_control.resolve(NOW_S, &asked, &mut thread)), "eve");
+        assert_eq!(word(access_control.admit(NOW_S, &asked)), "later", "{method:?}");
     }
 }
 

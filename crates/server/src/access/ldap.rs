@@ -5,9 +5,9 @@
 
 use super::settings::Settings;
 use crate::clock;
-use ::ldap::{Ldap, LdapAnswer, LdapFault, LdapFaultKind};
+use ::ldap::{Ldap, LdapFault, LdapFaultKind};
 use guard::http::NoVerdict;
-use guard::ldap::LdapVerdict;
+use model::ports::access::LdapVerdict;
 use model::{event, tell};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -48,13 +48,7 @@ impl LdapService {
         tally.asked.fetch_add(1, Ordering::Relaxed);
         let answer = ldap.ask(user, password);
         tally.heed(clock::unix_s(), answer.as_ref().err());
-        match answer {
-            Ok(LdapAnswer::Right { name, is_super }) => Ok(LdapVerdict::Right { name, is_super }),
-            Ok(LdapAnswer::Wrong) => Ok(LdapVerdict::Wrong),
-            Ok(LdapAnswer::NotMember) => Ok(LdapVerdict::NotMember),
-            Ok(LdapAnswer::Unknown) => Ok(LdapVerdict::Unknown),
-            Err(fault) => Err(NoVerdict(fault.words)),
-        }
+        answer.map_err(|fault| NoVerdict(fault.words))
     }
 
     /// Whether a server is configured.

@@ -171,6 +171,24 @@ pub struct GrantedAccount {
     pub epoch: u64,
 }
 
+/// The answer of an LDAP server about a name and a password.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LdapVerdict {
+    /// The password is right.
+    Right {
+        /// The user's name, from the entry's attribute of names, in lower case.
+        name: Box<str>,
+        /// The user is a superuser.
+        is_super: bool,
+    },
+    /// The password is wrong.
+    Wrong,
+    /// The password is right, and the user is not in the group that may log in.
+    NotMember,
+    /// The server has no entry for the name.
+    Unknown,
+}
+
 /// Client that a rule is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Who<'a> {
