@@ -23,6 +23,7 @@ mod problem;
 mod push;
 mod reader;
 mod rules;
+mod scram_rules;
 mod sections;
 mod topics;
 

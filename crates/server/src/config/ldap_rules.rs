@@ -1,8 +1,7 @@
 //! Rules that join keys of `[access.ldap]`, and warnings about it.
 
 use super::reader::{Reader, Sheet};
-use super::{Config, LdapSection, ListenAddress, ListenSection, ListenerProtocol};
-use guard::Method;
+use super::{Config, LdapSection};
 
 /// Looked at whether LDAP is used or not: a filter that is wrong is wrong.
 pub(super) fn check(ldap: &LdapSection, reader: &mut Reader<'_>) {
@@ -75,31 +74,6 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         warnings.push(format!(
             "[access.ldap] urls = [\"{url}\"]: passwords are sent without TLS, and anybody on the \
              network path can read them and forge the answer; set start_tls = true, or use ldaps://"
-        ));
-    }
-    let offers = |listener: &&ListenSection| {
-        let has = |method| listener.methods.contains(&method);
-        let speaks = [
-            ListenerProtocol::Any,
-            ListenerProtocol::Im,
-            ListenerProtocol::Xmpp,
-            ListenerProtocol::Http,
-        ];
-        // Bridges have a listener of their own.
-        let is_socket = matches!(listener.address, ListenAddress::Unix(_));
-        listener.enabled
-            && !is_socket
-            && speaks.contains(&listener.protocol)
-            && has(Method::Ldap)
-            && has(Method::Scram)
-    };
-    let names: Vec<&str> = config.listen.iter().filter(offers).map(|it| it.name.as_str()).collect();
-    if ldap.is_on() && !names.is_empty() && !config.access.scram_hashes.is_empty() {
-        warnings.push(format!(
-            "[access.ldap]: the listeners {} offer SCRAM, which XMPP clients and the chat page \
-             prefer, and by which users of LDAP cannot log in; remove \"scram\" from their \
-             methods, or set [access] scram_hashes = []",
-            names.join(", ")
         ));
     }
     warnings

@@ -17,6 +17,7 @@ use net::layer::tls::ClientCertificates;
 use super::ldap_rules;
 use super::problem::without_password;
 use super::reader::{Reader, Sheet};
+use super::scram_rules;
 use super::{
     Config, DirectoryAt, FsyncSetting, ListenAddress, ListenSection, ListenerProtocol,
     MediaSection, MqttSection, PresenceSection, ProxyHeader, WebSocketAt,
@@ -290,6 +291,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         }
     }
     warnings.extend(ldap_rules::warnings(config));
+    warnings.extend(scram_rules::warnings(config));
     warnings.extend(bare_password(&config.presence));
     warnings.extend(unshared(config));
     if config.api.enabled && !config.api.address.ip().is_loopback() {

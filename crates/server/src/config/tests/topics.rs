@@ -268,3 +268,19 @@ fn ldap_without_tls_and_listeners_with_scram_are_warned_of() {
     assert!(scram.starts_with("[access.ldap]: the listeners x offer SCRAM"), "{scram}");
     assert_eq!(warnings("ldap://127.0.0.1", "", "protocol = \"mqtt\""), [""; 0]);
 }
+
+#[test]
+fn listeners_that_offer_scram_to_users_of_a_service_are_warned_of() {
+    let warnings = |methods: &str| {
+        let text = format!(
+            "[access.http]\nurl = \"http://127.0.0.1:1/\"\n\
+             [listen.x]\naddress = \"127.0.0.1:1\"\nprotocol = \"im\"\nmethods = [{methods}]"
+        );
+        parse(&text).expect("allowed").warnings
+    };
+    let [scram] = &warnings("\"scram\", \"http\"")[..] else { panic!("one") };
+    assert!(scram.starts_with("[access.http]: the listeners x offer SCRAM"), "{scram}");
+    assert!(scram.contains("users of the HTTP service cannot log in"), "{scram}");
+    assert_eq!(warnings("\"passwords\", \"http\""), [""; 0]);
+    assert_eq!(warnings("\"scram\""), [""; 0]);
+}
