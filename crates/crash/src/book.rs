@@ -259,6 +259,15 @@ impl Book {
         self.tally.count("orders asked again");
         let Some(known) = self.orders.get_mut(&number) else { return };
         known.asked_again = true;
+        // Devices that refused the push may accept it now.
+        for number_of_device in &known.order.devices {
+            let Some(device) = self.devices.get_mut(number_of_device) else { continue };
+            let Some(entry) = device.entries.get_mut(&number) else { continue };
+            if entry.settled && !entry.promised && entry.seen == 0 && entry.over.is_none() {
+                entry.settled = false;
+                device.open.insert(number);
+            }
+        }
     }
 
     fn answered(&mut self, number: u64, id: u64, at: u64, fates: &[(DeviceNumber, Fate)]) {

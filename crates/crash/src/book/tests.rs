@@ -301,6 +301,24 @@ fn a_keyed_order_that_was_lost_may_come_when_it_is_asked_again_and_only_once() {
 }
 
 #[test]
+fn a_device_that_refused_a_push_may_accept_it_when_it_is_ordered_again() {
+    for again in [true, false] {
+        let mut story = Story::new();
+        story.order(1, |order| order.keyed = true);
+        story.answer(1, Fate::Not);
+        story.book.end_life(false);
+        story.shows(&[]);
+        if again {
+            story.book.take(&[Fact::Again(1)]);
+            story.answer(1, Fate::Stored);
+        }
+        story.shows(&[1]);
+        let expected = if again { &[][..] } else { &["came after it was gone"] };
+        assert_eq!(story.kinds(), expected);
+    }
+}
+
+#[test]
 fn a_replaced_push_may_be_missing_if_what_replaced_it_came() {
     let key = |order: &mut Order| order.collapse = Some(1);
     let mut story = Story::new();
