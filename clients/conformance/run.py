@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Plays the vectors and scenarios against libraries and prints `N passed, N failed` as last line.
 
-Each library in clients/miop-NAME has a file conformance.json: `needs` (commands), `build`
-(commands, run in the library's folder), `run` (the driver) and `test` (commands: the library's own
-tests). One that lacks a command is skipped, aloud.
+Each library in clients/miop-NAME and clients/im-NAME has a file conformance.json: `needs`
+(commands), `build` (commands, run in the library's folder), `run` (the driver) and `test`
+(commands: the library's own tests). One that lacks a command is skipped, aloud.
 """
 
 import argparse
@@ -18,7 +18,9 @@ import tempfile
 import time
 import traceback
 
+import im_scenarios
 import scenarios
+from im_stage import ImStage
 from stage import Certificates, Driver, Failure, Stage
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -26,14 +28,14 @@ CLIENTS = os.path.dirname(HERE)
 
 
 def libraries():
-    """Name and folder of each library."""
-    files = sorted(glob.glob(os.path.join(CLIENTS, "miop-*", "conformance.json")))
-    return {os.path.basename(os.path.dirname(file)).partition("-")[2]: os.path.dirname(file)
+    """Name and folder of each library: `python` is that of MIOP, `im-python` that of IM."""
+    files = sorted(glob.glob(os.path.join(CLIENTS, "*", "conformance.json")), reverse=True)
+    return {os.path.basename(os.path.dirname(file)).replace("miop-", ""): os.path.dirname(file)
             for file in files}
 
 
-def vectors():
-    with open(os.path.join(HERE, "vectors", "miop7.json"), encoding="utf-8") as file:
+def vectors(name):
+    with open(os.path.join(HERE, "vectors", name), encoding="utf-8") as file:
         return json.load(file)
 
 
@@ -80,11 +82,40 @@ def refuses(driver, vector):
     equal(decoded(driver, vector["bytes"], **limit), {"fault": vector["fault"]})
 
 
-def scenario_tests(features):
+def im_vector_tests(all_vectors):
+    """(name, function of a driver) for each vector of IM."""
+    for vector in all_vectors["server"] + all_vectors["skipped"]:
+        yield f"vector: reads {vector['name']}", lambda driver, it=vector: im_reads(driver, it)
+    for vector in all_vectors["bad"]:
+        yield f"vector: refuses {vector['name']}", lambda driver, it=vector: refuses(driver, it)
+    for vector in all_vectors["incomplete"]:
+        yield f"vector: waits for more after {vector['name']}", lambda driver, it=vector: equal(
+            decoded(driver, it["bytes"]), {"more": True})
+    for vector in all_vectors["proofs"]:
+        asked = {name: vector[name] for name in vector
+                 if name not in ("name", "section", "first", "answer", "proof")}
+        told = {name: vector[name] for name in ("first", "answer", "proof") if name in vector}
+        yield f"vector: proves {vector['name']}", lambda driver, asked=asked, told=told: equal(
+            {name: it for name, it in driver.ask("prove", **asked).items() if name != "n"}, told)
+
+
+def im_reads(driver, vector):
+    """A library that can write ProtoJSON shows the whole frame, others what it answers."""
+    data = bytes.fromhex(vector["bytes"])
+    found = decoded(driver, vector["bytes"] + "02")
+    json_of_frame = found.pop("json", None)
+    if json_of_frame is not None and "json" in vector:
+        equal(json_of_frame, vector["json"])
+    equal(found, {"answer": vector.get("answer"), "length": len(data)})
+    for at in range(len(data)):
+        equal(decoded(driver, data[:at].hex()), {"more": True})
+
+
+def scenario_tests(module, features):
     """(name, function of a stage) for each scenario that the library can play."""
-    needs = {function: feature for feature, functions in scenarios.NEEDS.items()
+    needs = {function: feature for feature, functions in module.NEEDS.items()
              for function in functions}
-    for name, function in vars(scenarios).items():
+    for name, function in vars(module).items():
         if name.startswith("_") or not inspect.isfunction(function) \
                 or list(inspect.signature(function).parameters) != ["stage"]:
             continue
@@ -97,6 +128,7 @@ class Run:
 
     def __init__(self, name, folder, word, folder_of_certificates):
         self.name, self.folder, self.word = name, folder, word
+        self.is_im = name.startswith("im-")
         self.certificates = Certificates(folder_of_certificates)
         with open(os.path.join(folder, "conformance.json"), encoding="utf-8") as file:
             self.how = json.load(file)
@@ -117,17 +149,18 @@ class Run:
             self.start()
         except (Failure, OSError) as failure:
             return self.fail("its driver starts", str(failure))
-        known = vectors()
-        for name, function in vector_tests(known):
+        known = vectors("im1.json" if self.is_im else "miop7.json")
+        for name, function in (im_vector_tests if self.is_im else vector_tests)(known):
             self.one(name, lambda it=function: it(self.driver))
-        for name, function in scenario_tests(self.driver.features):
+        module = im_scenarios if self.is_im else scenarios
+        for name, function in scenario_tests(module, self.driver.features):
             self.one(name, lambda it=function: self.play(it, known))
         self.driver.close()
         for command in self.how.get("test", []):
             self.own(command)
 
     def play(self, function, known):
-        stage = Stage(self.driver, self.certificates)
+        stage = (ImStage if self.is_im else Stage)(self.driver, self.certificates)
         stage.vectors = known
         try:
             function(stage)

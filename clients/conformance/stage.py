@@ -202,6 +202,8 @@ class Link:
 class Listener:
     """A port of loopback. `wrap` makes a stream of an accepted socket: TLS, WebSocket."""
 
+    link = Link
+
     def __init__(self, wrap=None):
         self.socket, self.wrap = socket.create_server(("127.0.0.1", 0)), wrap
         self.socket.settimeout(DEADLINE_S)
@@ -217,7 +219,7 @@ class Listener:
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stream.settimeout(DEADLINE_S)
         try:
-            link = Link(self.wrap(stream) if self.wrap else stream)
+            link = self.link(self.wrap(stream) if self.wrap else stream)
         except OSError:
             return None  # the library went no further than the handshake
         self.links.append(link)
@@ -243,6 +245,8 @@ class Listener:
 class Stage:
     """One scenario's server and its client, device `dev-1` of the product `demo`."""
 
+    listener = Listener
+
     def __init__(self, driver, certificates):
         self.driver, self.certificates = driver, certificates
         self.exits = contextlib.ExitStack()
@@ -257,7 +261,7 @@ class Stage:
         self.exits.close()
 
     def listen(self, wrap=None):
-        listener = Listener(wrap)
+        listener = self.listener(wrap)
         self.exits.callback(listener.close)
         return listener
 
