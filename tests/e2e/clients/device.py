@@ -21,15 +21,17 @@ CLIENTS = os.path.join(fixture.ROOT, "clients")
 ADDRESS, DEVICE = "127.0.0.1:7000", "tom-500"
 
 
-def quick_start(library, language):
-    """The first block of this language in a library's README; thirty lines at most."""
+def quick_start(library, language, names=(ADDRESS, DEVICE)):
+    """The first block of this language in a library's README, which has these names in it; thirty
+    lines at most."""
     with open(os.path.join(CLIENTS, library, "README.md"), encoding="utf-8") as file:
         block = re.search(rf"```{language}\n(.*?)```", file.read(), re.S).group(1)
     lines = block.count("\n")
     if lines > 30:
         raise AssertionError(f"the quick start of {library} has {lines} lines")
-    if ADDRESS not in block or DEVICE not in block:
-        raise AssertionError(f"the quick start of {library} does not use {ADDRESS} and {DEVICE}")
+    for name in names:
+        if name not in block:
+            raise AssertionError(f"the quick start of {library} does not use {name}")
     return block
 
 

@@ -1,0 +1,90 @@
+"""What the tests of IM's client libraries share: the quick start of a README as a process, against
+a real server that is killed in between.
+
+The quick start is the device of `ann`: it sends `Hello` to `bob` once, and prints the text of each
+message on a line of its own; lines that begin with `#` are about states. Its store is JSON in the
+file `ann.json`, whose `last` is the place up to which it has the inbox.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+
+from clients.device import ADDRESS, Program, quick_start, restart
+from fixture import Case, poll
+from im.wire import Device, schema
+
+
+class ImQuickStart(Case):
+    """Runs the `command` of a library; `LIBRARY` and `LANGUAGE` name the block of its README."""
+
+    SHARED = False
+    LIBRARY = LANGUAGE = None
+
+    def setUp(self):
+        super().setUp()
+        schema()
+        self.folder = tempfile.mkdtemp(prefix="holdline-client-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def command(self, folder, source):
+        """The command that runs this source, and its environment."""
+        raise NotImplementedError
+
+    def run_program(self, command, env):
+        program = Program(command, self.folder, env)
+        self.addCleanup(program.kill)
+        return program
+
+    def last(self):
+        """The place up to which the program has the inbox."""
+        try:
+            with open(os.path.join(self.folder, "ann.json"), encoding="utf-8") as file:
+                return json.load(file)["last"] or 0
+        except (FileNotFoundError, ValueError):
+            return 0
+
+    def bob(self, server):
+        link = Device(server.ports["any"])
+        self.addCleanup(link.close)
+        link.login("bob", "desk")
+        return link
+
+    def hellos(self, server):
+        """How many times Hello has come to bob."""
+        entries = self.bob(server).pull().entries
+        return [entry.message.content.text for entry in entries
+                if getattr(entry.message, "from") == "ann@localhost"].count("Hello")
+
+    def nothing_is_lost_or_doubled(self):
+        server = self.start()
+        source = quick_start(self.LIBRARY, self.LANGUAGE, (ADDRESS, "ann.json", "Hello"))
+        source = source.replace(ADDRESS, "%s:%d" % server.ports["any"])
+        command, env = self.command(self.folder, source)
+        # Begins at the end of the inbox, which must be there.
+        program = self.run_program(command, env)
+        poll(lambda: self.hellos(server) == 1, "Hello has come")
+        expected, got = [], []
+
+        def say(text):
+            expected.append(text)
+            self.bob(server).send("ann", text)
+
+        for at in range(3):
+            say(f"before {at}")
+            restart(server)
+            say(f"while away {at}")
+            got += [program.next(), program.next()]
+        # The program is killed, too: what it acknowledged does not come again.
+        place = 1 + len(expected)
+        poll(lambda: self.last() >= place, "all is acknowledged")
+        program.kill()
+        say("for a new process")
+        program = self.run_program(command, env)
+        got.append(program.next())
+        say("the last")
+        got.append(program.next())
+        self.assertEqual(got, expected, program.all)
+        poll(lambda: self.hellos(server) == 2, "each process says Hello once")
+        self.assertTrue(program.lines.empty(), program.all)
