@@ -33,7 +33,8 @@ install_compiler() {
 
 compile() {
     rm -rf "$package/dist" "$page/dist"
-    "$tsc" -p "$package" && "$tsc" -p "$package" --outDir "$page/dist/im" && "$tsc" -p "$page"
+    "$tsc" -p "$package" &&
+        "$tsc" -p "$package/tsconfig.browser.json" --outDir "$page/dist/im" && "$tsc" -p "$page"
 }
 
 # The console is served as it is written; its types stand in comments.

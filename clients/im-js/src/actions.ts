@@ -56,7 +56,12 @@ export type LoginMethod = "none" | "scram" | "plain" | "token";
 /** What is to be done outside. */
 export type Action =
   /** Open a connection; then call `opened`, `received` and `lost` with its number. */
-  | { readonly do: "open"; readonly link: number; readonly method: LoginMethod }
+  | {
+    readonly do: "open";
+    readonly link: number;
+    readonly url: string;
+    readonly method: LoginMethod;
+  }
   | { readonly do: "write"; readonly bytes: Uint8Array }
   /** Answer a challenge of SCRAM; then call `proceed`. */
   | { readonly do: "prove"; readonly link: number; readonly challenge: Uint8Array }
@@ -108,10 +113,14 @@ export type Action =
   | { readonly do: "transient"; readonly transient: Transient }
   /** Keep how far the inbox was told; keep the queue. */
   | { readonly do: "keep_last"; readonly last: number }
-  | { readonly do: "keep_queue" };
+  | { readonly do: "keep_queue" }
+  /** Everything that follows from a frame was said above. */
+  | { readonly do: "handled"; readonly answer: string };
 
 /** What a machine is made with. */
 export interface MachineSettings {
+  /** Where servers are, one at least. */
+  readonly urls: readonly string[];
   readonly account: string;
   readonly device: string;
   /** The longest silence it wishes, seconds; 0: the server's. */

@@ -16,6 +16,7 @@
 import type {
   Action, HistoryAsk, MachineSettings, Remembered, State,
 } from "./actions.js";
+import { Addresses } from "./addresses.js";
 import { Asks, failed } from "./asks.js";
 import type { Asked, AskedFrame, ImRequest } from "./asks.js";
 import { Backoff } from "./backoff.js";
@@ -47,10 +48,12 @@ import { base64 } from "./scram.js";
 import { transientFields, transientOf } from "./transient.js";
 import type { Tellable } from "./transient.js";
 import { WireFault } from "./wire.js";
-import { faultOf, ImError, reasonOf } from "./words.js";
+import { faultOf, ImError, isElsewhere, reasonOf } from "./words.js";
 
 /** Time for the connection and the login, milliseconds. */
 const CONNECT_MS = 20_000;
+/** A server cannot send a client away for longer than this, milliseconds. */
+const HINT_MS_MAX = 3_600_000;
 /** Requests under way at once, if the server allows as many. */
 const WINDOW_MAX = 64;
 /** Own messages whose place in the inbox may still be pulled. */
@@ -80,6 +83,7 @@ export class Machine {
   /** The account's contacts and who is there, kept right while it is connected. */
   readonly people: People;
   readonly #backoff: Backoff;
+  readonly #addresses: Addresses;
   readonly #actions: Action[] = [];
   readonly #asked = new Asks();
   /** Client ids of own messages that were told when they were stored. */
@@ -111,6 +115,7 @@ export class Machine {
     this.people = new People(settings.people);
     this.#toldContacts = this.people.contacts;
     this.#backoff = new Backoff(settings.random);
+    this.#addresses = new Addresses(settings.urls);
     this.#last = remembered.last;
   }
 
@@ -272,10 +277,13 @@ export class Machine {
   received(now: number, link: number, bytes: Uint8Array): void {
     if (link !== this.#link || !this.#isHeard) return;
     this.#keepalive.heard();
+    const handled: ServerFrame["kind"][] = [];
     try {
       for (const body of this.#deframer.push(bytes)) {
         const frame = readServerFrame(body);
-        if (frame !== undefined) this.#take(now, frame);
+        if (frame === undefined) continue;
+        this.#take(now, frame);
+        handled.push(frame.kind);
         if (link !== this.#link || !this.#isHeard) return;
       }
     } catch (error) {
@@ -284,6 +292,7 @@ export class Machine {
     }
     this.#keepLast();
     this.#pump(now);
+    for (const answer of handled) this.#act({ do: "handled", answer });
   }
 
   /** The connection could not be made, or is gone. */
@@ -449,6 +458,7 @@ export class Machine {
     this.people.online();
     this.#session = { account, domain, follower, since: now, limits: fields };
     this.#phase = "online";
+    this.#addresses.begun();
     this.#due = Infinity;
     this.#keepalive.begin(now, fields.silence_s * 1_000);
     this.#keepLast();
@@ -479,12 +489,23 @@ export class Machine {
     const { error, comesBack } = reasonOf(fields.reason, fields.word);
     if (isRefusal && error.code === "bad_method" && this.#hasOtherMethod()) {
       this.#method += 1;
+      this.#addresses.again();
       this.#act({ do: "drop" });
       return this.#open(now);
+    }
+    if (isElsewhere(error.code) && fields.server !== "") {
+      this.#addresses.named(fields.server);
+      if (fields.retry_after_ms === 0 && this.#addresses.follows()) return this.#follow(now, error);
     }
     const renews = error.code === "expired" && this.settings.renewsToken;
     if (comesBack || renews) this.#lose(now, error, fields.retry_after_ms);
     else this.#end(error);
+  }
+
+  /** Leaves for the server that was named. */
+  #follow(now: number, error: ImError): void {
+    this.#leave(error, "waiting");
+    this.#open(now);
   }
 
   /** The server may say something. */
@@ -496,7 +517,10 @@ export class Machine {
     return this.#method + 1 < this.settings.methods.length;
   }
 
-  #failed(now: number, fields: { number: number; fault: number; word: string }): void {
+  #failed(
+    now: number,
+    fields: { number: number; fault: number; word: string; retry_after_ms: number },
+  ): void {
     const { error, asksAgain } = faultOf(fields.fault, fields.word);
     const told = this.#asked.refused(fields.number, error);
     if (fields.number === PULL_NUMBER) {
@@ -510,7 +534,7 @@ export class Machine {
     } else if (told !== undefined) {
       this.#act(told);
     } else if (asksAgain) {
-      this.outbox.refused(now, fields.number);
+      this.outbox.refused(now, fields.number, fields.retry_after_ms);
     } else {
       this.#giveUp(this.outbox.answered(fields.number), error);
     }
@@ -638,15 +662,16 @@ export class Machine {
     this.#signature = undefined;
     this.#tellState({ name: "connecting" });
     const method = this.settings.methods[this.#method] ?? "none";
-    this.#act({ do: "open", link: this.#link, method });
+    this.#act({ do: "open", link: this.#link, url: this.#addresses.next(), method });
   }
 
   /** The connection is gone, and another one is made later. */
   #lose(now: number, error: ImError, retryAfterMs: number): void {
     if (this.#session !== undefined) this.#backoff.lasted(now - this.#session.since);
     this.#leave(error, "waiting");
-    const retryMs = this.#backoff.next(retryAfterMs);
-    this.#notBefore = now + retryAfterMs;
+    const hintMs = Math.min(retryAfterMs, HINT_MS_MAX);
+    const retryMs = this.#backoff.next(hintMs);
+    this.#notBefore = now + hintMs;
     this.#due = now + retryMs;
     this.#tellState({ name: "waiting", retryMs, error });
   }

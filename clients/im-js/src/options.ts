@@ -18,8 +18,8 @@ export interface WebSocketLike {
 
 /** What a client is made with. */
 export interface ClientOptions {
-  /** Where the server is: `wss://chat.example.org/im`. */
-  readonly url: string;
+  /** Where the server is, or servers: `wss://chat.example.org/im`. */
+  readonly url: string | readonly string[];
   /** The account: `ann`, or `ann@example.org`. */
   readonly account: string;
   /** Its password. It is proved by SCRAM-SHA-256, which does not show it, where WebCrypto is. */
@@ -60,6 +60,15 @@ export interface ClientOptions {
   readonly clock?: Clock;
   /** From 0 up to 1: `Math.random`. */
   readonly random?: () => number;
+  /** Of tests: called after each frame that was handled, with the name of its answer. */
+  readonly onFrame?: (answer: string) => void;
+}
+
+/** The URLs of a client; throws a RangeError where there is none. */
+export function urlsOf({ url }: ClientOptions): readonly string[] {
+  const urls = typeof url === "string" ? [url] : [...url];
+  if (urls.length === 0) throw new RangeError("a client needs a URL");
+  return urls;
 }
 
 /** How a file is uploaded. */
@@ -135,7 +144,7 @@ export const BROWSER_CLOCK: Clock = {
  * this machine.
  */
 export function loginMethods(options: ClientOptions): LoginMethod[] {
-  const isSafe = isSafeUrl(new URL(options.url));
+  const isSafe = urlsOf(options).every((url) => isSafeUrl(new URL(url)));
   const isToken = options.token !== undefined || options.loginToken !== undefined;
   if (isToken && !isSafe) throw new ImError("insecure");
   if (options.loginToken !== undefined) return ["token"];
@@ -152,5 +161,5 @@ export function loginMethods(options: ClientOptions): LoginMethod[] {
 export function isSafeUrl({ protocol, hostname }: URL): boolean {
   const isNear = hostname === "localhost" || hostname.endsWith(".localhost")
     || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
-  return protocol === "wss:" || isNear;
+  return protocol === "wss:" || protocol === "ims:" || isNear;
 }

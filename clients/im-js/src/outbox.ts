@@ -45,8 +45,9 @@ export class Outbox {
     return this.#againAt > 0 && this.#queued.length > 0 ? this.#againAt : Infinity;
   }
 
-  /** Takes one more; throws where there is no room. */
+  /** Takes one more, unless it is there already; throws where there is no room. */
   add(message: Queued): void {
+    if (this.#queued.some(({ clientId }) => clientId === message.clientId)) return;
     const bytes = (it: Content) => contentBytes(it).text + contentBytes(it).extra;
     const waiting = this.#queued.reduce((sum, it) => sum + bytes(it), 0);
     const isFull = this.#queued.length >= this.limits.messagesMax;
@@ -84,9 +85,9 @@ export class Outbox {
   }
 
   /** The server could not take it now: it stays, and is sent again later. */
-  refused(now: number, number: number): boolean {
+  refused(now: number, number: number, retryAfterMs: number): boolean {
     if (!this.#underWay.delete(number)) return false;
-    this.#againAt = now + this.#againMs;
+    this.#againAt = now + Math.max(this.#againMs, retryAfterMs);
     this.#againMs = Math.min(this.#againMs * 2, AGAIN_MS_MAX);
     return true;
   }

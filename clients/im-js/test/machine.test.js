@@ -24,7 +24,7 @@ test("it says who it is, and is told its terms", () => {
 
 test("a server that does not let it in is not called again by itself", () => {
   for (const [reason, code] of [[1, "bad_credentials"], [2, "not_authorized"], [3, "name_invalid"],
-    [4, "bad_method"], [11, "use_another"], [16, "expired"], [37, "unknown_version"]]) {
+    [4, "bad_method"], [16, "expired"], [37, "unknown_version"]]) {
     const side = new Side();
     side.do((machine, now) => machine.connect(now));
     side.opens();
@@ -50,6 +50,20 @@ test("one that is busy is called again after the time it said, and some chance",
   assert.ok(!side.isOpen);
   side.after(1);
   assert.ok(side.isOpen);
+});
+
+test("another server that is named is used at once, three times at most", () => {
+  const side = new Side({ urls: ["wss://one.example/im"] });
+  side.do((machine, now) => machine.connect(now));
+  const urls = [];
+  for (const server of ["two.example:1", "three.example:2", "one.example:443", "two.example:1"]) {
+    side.opens();
+    side.says("refused", { ...refused(11), server });
+    urls.push(side.url);
+  }
+  assert.deepEqual(urls, ["wss://two.example:1/im", "wss://three.example:2/im",
+    "wss://one.example/im", "wss://one.example/im"]);
+  assert.equal(side.machine.state.name, "waiting");
 });
 
 test("SCRAM is answered, and a server that does not prove itself is left", () => {

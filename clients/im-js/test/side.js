@@ -51,7 +51,7 @@ export class Side {
 
   constructor(settings = {}, remembered = { last: undefined, queue: [] }) {
     const usual = {
-      account: "ann", device: "web", silenceS: 50, methods: ["none"], renewsToken: false,
+      urls: ["ws://127.0.0.1/im"], account: "ann", device: "web", silenceS: 50, methods: ["none"], renewsToken: false,
       queue: { messagesMax: 10, bytesMax: 1_000 }, listMax: 0, people: false, random: () => 0.5,
     };
     this.machine = new Machine({ ...usual, ...settings }, remembered);
@@ -70,6 +70,7 @@ export class Side {
       case "open":
         assert.ok(!this.isOpen, "one connection at a time");
         [this.link, this.method, this.isOpen] = [action.link, action.method, true];
+        this.url = action.url;
         this.deframer = new Deframer(200_000);
         this.greeted = false;
         return;
@@ -90,6 +91,8 @@ export class Side {
         return;
       case "drop":
         this.isOpen = false;
+        return;
+      case "handled":
         return;
       case "message":
         this.told.push(action.message.text);

@@ -66,6 +66,7 @@ pub(super) fn files() -> Vec<StaticFile> {
         file!("/chat/typing.js", SCRIPT),
         file!("/chat/words.js", SCRIPT),
         file!("/chat/im/actions.js", SCRIPT),
+        file!("/chat/im/addresses.js", SCRIPT),
         file!("/chat/im/asks.js", SCRIPT),
         file!("/chat/im/backoff.js", SCRIPT),
         file!("/chat/im/chatroom.js", SCRIPT),

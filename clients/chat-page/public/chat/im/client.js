@@ -12,7 +12,7 @@ import { MembersList } from "./group.js";
 import { Machine } from "./machine.js";
 import { clientId, isPlace, isSaid, random } from "./given.js";
 import { amendment, EDIT, hex, REACTION } from "./message.js";
-import { BROWSER_CLOCK, isSafeUrl, loginMethods } from "./options.js";
+import { BROWSER_CLOCK, isSafeUrl, loginMethods, urlsOf } from "./options.js";
 import { privacyRequest, READERS_PAGE, readersRequest } from "./receipts.js";
 import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
@@ -49,10 +49,12 @@ export class Client {
         this.#clock = options.clock ?? BROWSER_CLOCK;
         this.account = options.account;
         const storage = options.storage ?? usualStorage();
-        this.#shelf = new Shelf(storage, `holdline-im:${options.url}:${options.account}:`);
+        const urls = urlsOf(options);
+        this.#shelf = new Shelf(storage, `holdline-im:${urls[0]}:${options.account}:`);
         this.device = options.device ?? this.#shelf.device(`web-${hex(random(8))}`);
         this.#loginToken = options.loginToken;
         const settings = {
+            urls,
             account: options.account,
             device: this.device,
             silenceS: options.silenceS ?? 50,
@@ -156,7 +158,11 @@ export class Client {
         if (!isSaid(queued))
             return Promise.reject(new ImError("invalid"));
         return new Promise((resolve, reject) => {
-            this.#sends.set(queued.clientId, { resolve, reject });
+            const earlier = this.#sends.get(queued.clientId);
+            this.#sends.set(queued.clientId, {
+                resolve: (sent) => [earlier?.resolve(sent), resolve(sent)],
+                reject: (error) => [earlier?.reject(error), reject(error)],
+            });
             try {
                 this.#work((machine, now) => machine.send(now, queued));
             }
@@ -345,7 +351,8 @@ export class Client {
      * `insecure` where others could read it. Needs a connection.
      */
     async requestToken() {
-        if (!isSafeUrl(new URL(this.#options.url)))
+        const isSafe = urlsOf(this.#options).every((url) => isSafeUrl(new URL(url)));
+        if (!isSafe)
             throw new ImError("insecure");
         const given = await this.#about(tokenRequest(false));
         if (this.#loginToken !== undefined)
@@ -424,7 +431,7 @@ export class Client {
     #do(action) {
         switch (action.do) {
             case "open":
-                return this.#open(action.link, action.method);
+                return this.#open(action.link, action.url, action.method);
             case "write":
                 return this.#socket?.send(action.bytes);
             case "prove":
@@ -486,6 +493,8 @@ export class Client {
             case "keep_queue":
                 this.#shelf.keepQueue(this.queue);
                 return this.#emit("queue", this.queue);
+            case "handled":
+                return this.#options.onFrame?.(action.answer);
         }
     }
     #settleConnects(state) {
@@ -512,16 +521,22 @@ export class Client {
         }
     }
     // ---- the connection
-    #open(link, method) {
+    #open(link, url, method) {
         this.#drop();
         const WebSocketClass = this.#options.webSocket ?? globalThis.WebSocket;
         const lost = (error) => this.#work((machine, now) => machine.lost(now, link, error));
+        // A server that names another one cannot make the client show its secret to a network.
+        const isShown = method === "plain" || method === "token";
+        if (isShown && !isSafeUrl(new URL(url))) {
+            queueMicrotask(() => lost(new ImError("insecure")));
+            return;
+        }
         let socket;
         try {
-            socket = new WebSocketClass(this.#options.url, [SUBPROTOCOL]);
+            socket = new WebSocketClass(url, [SUBPROTOCOL]);
         }
         catch {
-            queueMicrotask(lost);
+            queueMicrotask(() => lost());
             return;
         }
         [this.#socket, this.#link] = [socket, link];
@@ -535,7 +550,7 @@ export class Client {
                 return lost(new ImError("server_malformed", "text"));
             this.#work((machine, now) => machine.received(now, link, new Uint8Array(data)));
         };
-        socket.onclose = () => lost();
+        socket.onclose = (event) => lost(event?.error);
         socket.onerror = null;
     }
     async #login(method) {

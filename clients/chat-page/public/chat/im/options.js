@@ -1,5 +1,12 @@
 /** What a client is made with, and what follows from it. */
 import { ImError } from "./words.js";
+/** The URLs of a client; throws a RangeError where there is none. */
+export function urlsOf({ url }) {
+    const urls = typeof url === "string" ? [url] : [...url];
+    if (urls.length === 0)
+        throw new RangeError("a client needs a URL");
+    return urls;
+}
 /** The browser's. */
 export const BROWSER_CLOCK = {
     now: () => performance.now(),
@@ -12,7 +19,7 @@ export const BROWSER_CLOCK = {
  * this machine.
  */
 export function loginMethods(options) {
-    const isSafe = isSafeUrl(new URL(options.url));
+    const isSafe = urlsOf(options).every((url) => isSafeUrl(new URL(url)));
     const isToken = options.token !== undefined || options.loginToken !== undefined;
     if (isToken && !isSafe)
         throw new ImError("insecure");
@@ -35,5 +42,5 @@ export function loginMethods(options) {
 export function isSafeUrl({ protocol, hostname }) {
     const isNear = hostname === "localhost" || hostname.endsWith(".localhost")
         || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
-    return protocol === "wss:" || isNear;
+    return protocol === "wss:" || protocol === "ims:" || isNear;
 }

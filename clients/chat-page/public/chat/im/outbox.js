@@ -31,8 +31,10 @@ export class Outbox {
     get wakeAt() {
         return this.#againAt > 0 && this.#queued.length > 0 ? this.#againAt : Infinity;
     }
-    /** Takes one more; throws where there is no room. */
+    /** Takes one more, unless it is there already; throws where there is no room. */
     add(message) {
+        if (this.#queued.some(({ clientId }) => clientId === message.clientId))
+            return;
         const bytes = (it) => contentBytes(it).text + contentBytes(it).extra;
         const waiting = this.#queued.reduce((sum, it) => sum + bytes(it), 0);
         const isFull = this.#queued.length >= this.limits.messagesMax;
@@ -70,10 +72,10 @@ export class Outbox {
         return message && this.take(message.clientId);
     }
     /** The server could not take it now: it stays, and is sent again later. */
-    refused(now, number) {
+    refused(now, number, retryAfterMs) {
         if (!this.#underWay.delete(number))
             return false;
-        this.#againAt = now + this.#againMs;
+        this.#againAt = now + Math.max(this.#againMs, retryAfterMs);
         this.#againMs = Math.min(this.#againMs * 2, AGAIN_MS_MAX);
         return true;
     }

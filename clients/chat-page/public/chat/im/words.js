@@ -15,8 +15,8 @@ const REASONS = {
     8: ["quota", true],
     9: ["rate", true],
     10: ["banned", true],
-    11: ["use_another", false],
-    12: ["moved", false],
+    11: ["use_another", true],
+    12: ["moved", true],
     13: ["shutting_down", true],
     14: ["taken_over", false],
     15: ["admin_kick", false],
@@ -77,6 +77,7 @@ export const OWN_WORDS = {
     aborted: "the upload was cancelled",
     closed: "the client was closed",
     disconnected: "no connection to the server",
+    pin_mismatch: "the server's key is none of the pinned ones",
     insecure: "passwords and tokens are sent only over wss, or to this machine",
     queue_full: "too many messages are waiting to be sent",
     server_not_proved: "the server did not prove that it knows the password",
@@ -166,6 +167,10 @@ export class ImError extends Error {
 export function reasonOf(number, word) {
     const [code, comesBack] = REASONS[number] ?? REASONS[0];
     return { error: new ImError(code, word), comesBack };
+}
+/** The client is to use another server, for now or from now on. */
+export function isElsewhere(code) {
+    return code === "use_another" || code === "moved";
 }
 /** A fault of Failed. One that a later version added is not asked again. */
 export function faultOf(number, word) {
