@@ -67,8 +67,8 @@ class Order(unittest.TestCase):
         it.send(NAME, "bob", pb.Content(text="hi"))
         it.take(0)
         other, same = m.Machine(it._options._replace(account="carol")), m.Machine(it._options)
-        other.restore(it._saved)
-        same.restore(it._saved)
+        other.restore(it.state())
+        same.restore(it.state())
         self.assertEqual((len(other.outbox.queue), len(same.outbox.queue)), (0, 1))
 
     def test_nothing_secret_is_shown(self):

@@ -153,20 +153,22 @@ class Machine:
         self._number = self._turn = self._followed = 0
         self._first: List[str] = []
         self._address = ""
-        self._saved = self._state()
+        # Place and version of the queue that are stored.
+        self._saved = (self.inbox.done, self.outbox.version)
 
     def restore(self, saved: Optional[Dict[str, Any]]) -> None:
         """Goes on from a stored state, if it is of this device. Before `start`."""
         if saved and saved.get("of") == self._identity:
             self.outbox = Outbox(saved["queue"])
             self.inbox = Inbox(saved["last"])
-            self._saved = self._state()
+            self._saved = (self.inbox.done, self.outbox.version)
 
     @property
     def _identity(self) -> List[str]:
         return [self._options.account, self._options.device]
 
-    def _state(self) -> Dict[str, Any]:
+    def state(self) -> Dict[str, Any]:
+        """What is to be stored."""
         return {"v": 1, "of": self._identity, "last": self.inbox.done,
                 "queue": self.outbox.saved()}
 
@@ -293,12 +295,12 @@ class Machine:
         if self.phase == "online":
             self._pump(now)
         actions, self._actions = self._actions, []
-        state = self._state()
-        if state != self._saved:
-            self._saved = state
+        version = (self.inbox.done, self.outbox.version)
+        if version != self._saved:
+            self._saved = version
             first = next((at for at, it in enumerate(actions) if isinstance(it, Send)),
                          len(actions))
-            actions.insert(first, Save(state))
+            actions.insert(first, Save(self.state()))
         return actions
 
     # -- frames

@@ -28,6 +28,8 @@ class Queued:
 class Outbox:
     def __init__(self, saved: List[List[str]]) -> None:
         self.queue: List[Queued] = []
+        #: Rises with each change of the queue.
+        self.version = 0
         for client_id, to, content in saved:
             self.queue.append(Queued(client_id, to, pb.Content.FromString(
                 base64.b64decode(content))))
@@ -47,6 +49,7 @@ class Outbox:
         if len(self.queue) >= MESSAGES_MAX or size + queued.size > BYTES_MAX:
             raise ImError("queue_full")
         self.queue.append(queued)
+        self.version += 1
         return True
 
     def next(self, now: int, domain: str, window: int) -> Optional[Queued]:
@@ -79,6 +82,7 @@ class Outbox:
         found = next((it for it in self.queue if it.client_id == client_id), None)
         if found:
             self.queue.remove(found)
+            self.version += 1
         return found
 
     def too_large(self, text_max: int, extra_max: int) -> List[Queued]:
