@@ -9,7 +9,7 @@ schema=../../crates/proto-im/schema
 mkdir -p "$folder/lib"
 folder="$(cd "$folder" && pwd)"
 fetch() {
-    mvn -B -q -f ../miop-java/pom.xml dependency:copy -Dartifact="$1" -DoutputDirectory="$2"
+    mvn -B -q -Dstyle.color=never -f ../miop-java/pom.xml dependency:copy -Dartifact="$1" -DoutputDirectory="$2"
 }
 if [ ! -f "$folder/lib/protobuf-javalite-$version.jar" ]; then
     fetch "com.google.protobuf:protobuf-javalite:$version" "$folder/lib"
