@@ -29,7 +29,8 @@ CLIENTS = os.path.dirname(HERE)
 
 def libraries():
     """Name and folder of each library: `python` is that of MIOP, `im-python` that of IM."""
-    files = sorted(glob.glob(os.path.join(CLIENTS, "*", "conformance.json")), reverse=True)
+    files = [file for kind in ("miop", "im")
+             for file in sorted(glob.glob(os.path.join(CLIENTS, f"{kind}-*", "conformance.json")))]
     return {os.path.basename(os.path.dirname(file)).replace("miop-", ""): os.path.dirname(file)
             for file in files}
 
