@@ -88,7 +88,7 @@ cargo build -q --workspace --bin holdline --bin bench --bin sim
 wait
 HOLDLINE_E2E_BINARY="${CARGO_TARGET_DIR:-$PWD/target}/debug/holdline" bash "$e2e" >>"$beside" 2>&1 &
 e2e_pid=$!
-suite nice -n 5 clients/conformance/run.py
+suite nice -n 5 clients/conformance/run.py --server "${CARGO_TARGET_DIR:-$PWD/target}/debug/holdline"
 suite nice -n 5 cargo xtask check
 wait "$e2e_pid"
 status=$?

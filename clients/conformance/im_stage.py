@@ -52,13 +52,15 @@ class ImStage(Stage):
     """One scenario's server and its client, the device `phone` of `ann@a.example`."""
 
     listener = ImListener
+    #: The running server, of im_server.py.
+    real = None
 
     def open(self, **options):
         self.driver.events.clear()
         options.setdefault("addresses", [self.server.address])
         options.setdefault("wall_ms", WALL_MS)
         self.now, self.is_open = 0, True
-        self.driver.ask("open", account="ann", device=DEVICE, **options)
+        self.driver.ask("open", **{"account": "ann", "device": DEVICE, **options})
 
     def handled(self, answer, count=1):
         """Waits until so many frames of this answer were handled, past others."""

@@ -117,9 +117,7 @@ def _default(field):
 
 def frame(answer, **fields):
     """A frame of a server."""
-    kind = MESSAGES["ServerFrame"][answer].kind
     body = encode("ServerFrame", {answer: {name.rstrip("_"): it for name, it in fields.items()}})
-    assert kind in MESSAGES
     return varint(len(body)) + body
 
 
@@ -132,6 +130,24 @@ class Request(dict):
 
     def __repr__(self):
         return f"{self.name} {dict(self)}"
+
+
+def request(name, /, **fields):
+    """A frame of a client."""
+    body = encode("ClientFrame", {name: {key.rstrip("_"): it for key, it in fields.items()}})
+    return varint(len(body)) + body
+
+
+def read_answer(data):
+    """A server's frame at the beginning of `data` (name, fields) and its length; None if it is not
+    whole."""
+    found = read_varint(data, 0)
+    if found is None or len(data) < found[0] + found[1]:
+        return None
+    size, at = found
+    value = decode("ServerFrame", data[at:at + size])
+    name, = [name for name, it in value.items() if it is not None]
+    return (name, value[name]), at + size
 
 
 def read(data):

@@ -7,6 +7,7 @@ Each library in clients/miop-NAME and clients/im-NAME has a file conformance.jso
 """
 
 import argparse
+import contextlib
 import glob
 import inspect
 import json
@@ -19,6 +20,7 @@ import time
 import traceback
 
 import im_scenarios
+import im_server
 import scenarios
 from im_stage import ImStage
 from stage import Certificates, Driver, Failure, Stage
@@ -127,10 +129,10 @@ def scenario_tests(module, features):
 class Run:
     """The tests of one library."""
 
-    def __init__(self, name, folder, word, folder_of_certificates):
-        self.name, self.folder, self.word = name, folder, word
+    def __init__(self, name, folder, word, certificates, real):
+        self.name, self.folder, self.word, self.real = name, folder, word, real
         self.is_im = name.startswith("im-")
-        self.certificates = Certificates(folder_of_certificates)
+        self.certificates = certificates
         with open(os.path.join(folder, "conformance.json"), encoding="utf-8") as file:
             self.how = json.load(file)
         self.passed = self.failed = 0
@@ -156,13 +158,16 @@ class Run:
         module = im_scenarios if self.is_im else scenarios
         for name, function in scenario_tests(module, self.driver.features):
             self.one(name, lambda it=function: self.play(it, known))
+        if self.is_im and self.real:
+            for name, function in scenario_tests(im_server, self.driver.features):
+                self.one(f"server: {name}", lambda it=function: self.play(it, known))
         self.driver.close()
         for command in self.how.get("test", []):
             self.own(command)
 
     def play(self, function, known):
         stage = (ImStage if self.is_im else Stage)(self.driver, self.certificates)
-        stage.vectors = known
+        stage.vectors, stage.real = known, self.real
         try:
             function(stage)
         finally:
@@ -203,15 +208,21 @@ def main():
     known = libraries()
     arguments = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     arguments.add_argument("names", nargs="*", metavar="LIBRARY", help=", ".join(known))
+    arguments.add_argument("--server", metavar="BINARY", help="plays libraries of IM against this "
+                           "`holdline`, too")
     arguments.add_argument("-k", default="", metavar="WORD", help="only tests that contain it")
     arguments = arguments.parse_args()
     unknown = [name for name in arguments.names if name not in known]
     if unknown:
         arguments.error(f"unknown library {unknown[0]}; known are {', '.join(known)}")
     passed = failed = 0
-    with tempfile.TemporaryDirectory(prefix="holdline-conformance-") as folder:
+    with contextlib.ExitStack() as exits:
+        folder = tempfile.TemporaryDirectory(prefix="holdline-conformance-")
+        certificates = Certificates(exits.enter_context(folder))
+        real = exits.enter_context(im_server.running(arguments.server, certificates))
         for name in arguments.names or known:
-            run, began = Run(name, known[name], arguments.k, folder), time.monotonic()
+            run, began = Run(name, known[name], arguments.k, certificates, real), \
+                time.monotonic()
             if run.missing():
                 print(f"SKIPPED {name}: {', '.join(run.missing())} is not installed")
                 continue
