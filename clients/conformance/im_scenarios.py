@@ -714,6 +714,84 @@ def a_nudge_asks_whether_the_connection_lives(stage):
     stage.driver.state("waiting", why="timed_out")
 
 
+def _answer_pings(stage, link, count):
+    """The intervals between Pings, each answered at once."""
+    intervals = []
+    for _ in range(count):
+        before = stage.now
+        stage.time(stage.settle())
+        link.expect("ping")
+        intervals.append((stage.now - before) // 1000)
+        link.send(wire.frame("pong"))
+        stage.handled("pong")
+    return intervals
+
+
+def _die(stage, link):
+    """The next Ping is not answered."""
+    stage.time(stage.settle())
+    link.expect("ping")
+    stage.pass_(30_000)
+    link.until_closed()
+    stage.come_back()
+
+
+def the_heartbeat_grows_while_the_network_allows(stage):
+    stage.open()
+    link = stage.login(silence_s=600)
+    equal(_answer_pings(stage, link, 10),
+          [120, 120, 180, 180, 270, 270, 405, 405, 600, 600], "the intervals")
+
+
+def the_longest_interval_that_a_network_allows_is_found_and_remembered(stage):
+    stage.open()
+    link, intervals = stage.login(silence_s=1800), []
+    nat_s = 300  # this network forgets connections that are silent for so long
+    for _ in range(40):
+        before = stage.now
+        stage.time(stage.settle())
+        link.expect("ping")
+        intervals.append((stage.now - before) // 1000)
+        if intervals[-1] < nat_s:
+            link.send(wire.frame("pong"))
+            stage.handled("pong")
+            continue
+        stage.pass_(30_000)
+        link.until_closed()
+        stage.come_back()
+        link = stage.login(silence_s=1800)
+    settled = intervals[-1]
+    check(nat_s * 7 // 8 <= settled < nat_s, f"it settles below {nat_s}: {intervals}")
+    lost = sum(interval >= nat_s for interval in intervals)
+    check(lost <= 4, f"{lost} connections were lost to find it: {intervals}")
+    stage.open(state=stage.kill())
+    stage.login(silence_s=1800)
+    equal(stage.settle(), settled * 1000, "remembered")
+
+
+def an_outage_teaches_nothing(stage):
+    stage.open()
+    _die(stage, stage.login(silence_s=600))
+    stage.server.accept().end()  # the next connection fails: the network was away
+    stage.come_back()
+    stage.login(silence_s=600)
+    equal(stage.settle() - stage.now, 120_000, "the same interval")
+
+
+def each_network_has_its_own_heartbeat(stage):
+    stage.open()
+    stage.driver.ask("network", name="cell")
+    _die(stage, stage.login(silence_s=600))
+    link = stage.login(silence_s=600)
+    for name, interval in (("home", 120_000), ("cell", 60_000)):
+        stage.driver.ask("network", name=name)
+        link.expect("ping")
+        equal(link.arrived(), [], "a new network is a nudge, and nothing else")
+        link.send(wire.frame("pong"))
+        stage.handled("pong")
+        equal(stage.settle() - stage.now, interval, "the interval of this network")
+
+
 def close_says_goodbye_and_keeps_the_queue(stage):
     stage.open()
     link = stage.login()
@@ -941,6 +1019,9 @@ def websocket_carries_the_same_bytes(stage):
 
 
 NEEDS = {
+    "heartbeat": [the_heartbeat_grows_while_the_network_allows,
+                  the_longest_interval_that_a_network_allows_is_found_and_remembered,
+                  an_outage_teaches_nothing, each_network_has_its_own_heartbeat],
     "manual": [the_application_acknowledges_when_it_has_stored,
                what_the_application_holds_is_not_handed_out_again,
                an_application_that_holds_much_gets_no_more],

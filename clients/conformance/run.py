@@ -21,6 +21,7 @@ import traceback
 
 import im_scenarios
 import im_server
+import im_wire
 import scenarios
 from im_stage import ImStage
 from stage import Certificates, Driver, Failure, Stage
@@ -102,6 +103,13 @@ def im_vector_tests(all_vectors):
             {name: it for name, it in driver.ask("prove", **asked).items() if name != "n"}, told)
 
 
+def has_todays_schema(driver):
+    """What was generated from im.proto is of the im.proto that is here."""
+    equal(driver.ask("schema")["fields"],
+          {f"{kind}.{field.name}": field.number for kind, fields in im_wire.MESSAGES.items()
+           for field in fields.values()})
+
+
 def im_reads(driver, vector):
     """A library that can write ProtoJSON shows the whole frame, others what it answers."""
     data = bytes.fromhex(vector["bytes"])
@@ -158,6 +166,9 @@ class Run:
         module = im_scenarios if self.is_im else scenarios
         for name, function in scenario_tests(module, self.driver.features):
             self.one(name, lambda it=function: self.play(it, known))
+        if "schema" in self.driver.features:
+            self.one("schema: it is generated from im.proto",
+                     lambda: has_todays_schema(self.driver))
         if self.is_im and self.real:
             for name, function in scenario_tests(im_server, self.driver.features):
                 self.one(f"server: {name}", lambda it=function: self.play(it, known))

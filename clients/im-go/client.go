@@ -110,6 +110,12 @@ func (c *Client) Close() { c.turn(c.machine.close) }
 // connects at once, and a connection that seems to be there has to prove it.
 func (c *Client) Nudge() { c.turn(c.machine.nudge) }
 
+// SetNetwork says that the device is on another network now, in a word of the application's: the
+// heartbeat that a network lets live is remembered for each.
+func (c *Client) SetNetwork(name string) {
+	c.turn(func(now int64) { c.machine.onNetwork(now, name) })
+}
+
 // Send queues a text to an account or a group and returns its client id, which comes back in OnSent
 // or OnFailed. Connections and restarts do not matter, if the Store outlives them.
 func (c *Client) Send(to, text string) (clientID string, err error) {

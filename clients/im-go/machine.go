@@ -35,6 +35,8 @@ const (
 	ownToldMax = 1_024
 	// silenceS if the server names none.
 	silenceS = 60
+	// shortestS, firstS and longestS of the interval between signs of life.
+	shortestS, firstS, longestS = 30, 120, 1_800
 	// pullNumber is the number of pulls; no other request has it.
 	pullNumber = uint32(math.MaxUint32)
 )
@@ -68,8 +70,11 @@ type machine struct {
 	options *Options
 	inbox   inbox
 	outbox  outbox
-	backoff backoff
-	nonce   func() string
+	// networks that are known, the one used last at the end.
+	networks  []network
+	heartbeat heartbeat
+	backoff   backoff
+	nonce     func() string
 
 	actions   []any
 	asked     map[uint32]bool
@@ -85,6 +90,9 @@ type machine struct {
 	domain    string
 	since     int64
 	said      int64
+	heard     int64
+	attempts  int
+	testedS   int64 // the silence before the Ping that is not answered yet; 0: it tests nothing
 	due       int64
 	dead      int64
 	notBefore int64
@@ -98,9 +106,11 @@ type machine struct {
 
 // stored is a place and a version of the queue.
 type stored struct {
-	done    uint64
-	isKnown bool
-	version uint64
+	done     uint64
+	isKnown  bool
+	version  uint64
+	network  string
+	interval interval
 }
 
 func newMachine(options *Options, random func() float64, nonce func() string) *machine {
@@ -108,13 +118,16 @@ func newMachine(options *Options, random func() float64, nonce func() string) *m
 		nonce: nonce, asked: map[uint32]bool{}, ownTold: map[[16]byte]bool{}, due: never,
 		dead: never}
 	m.inbox.acknowledgeAt = never
+	m.heartbeat = heartbeat{shortestS: shortestS, firstS: firstS, longestS: longestS}
+	m.use("")
 	m.backoff.reset()
 	m.saved = m.current()
 	return m
 }
 
 func (m *machine) current() stored {
-	return stored{m.inbox.done, m.inbox.isKnown, m.outbox.version}
+	return stored{m.inbox.done, m.inbox.isKnown, m.outbox.version,
+		m.networks[len(m.networks)-1].Name, m.heartbeat.interval}
 }
 
 // ---- orders -------------------------------------------------------------------------------------
@@ -143,6 +156,33 @@ func (m *machine) nudge(now int64) {
 		m.ping(now)
 		m.dead = min64(m.dead, now+probeMs)
 	}
+}
+
+// onNetwork: the device is on another network now.
+func (m *machine) onNetwork(now int64, name string) {
+	m.use(name)
+	m.testedS = 0
+	m.nudge(now)
+}
+
+// use goes on with what is known about a network.
+func (m *machine) use(name string) {
+	if len(m.networks) > 0 {
+		m.networks[len(m.networks)-1].interval = m.heartbeat.interval
+	}
+	known := network{Name: name}
+	for at, it := range m.networks {
+		if it.Name == name {
+			known = it
+			m.networks = append(m.networks[:at:at], m.networks[at+1:]...)
+			break
+		}
+	}
+	m.networks = append(m.networks, known)
+	if len(m.networks) > networksMax {
+		m.networks = m.networks[1:]
+	}
+	m.heartbeat.use(known.interval)
 }
 
 func (m *machine) send(message *queued) error {
@@ -204,7 +244,11 @@ func (m *machine) connected(now int64, with Credentials, isSafe bool) {
 
 func (m *machine) received(now int64, data []byte) {
 	m.data = append(m.data, data...)
-	m.dead = never
+	m.heard, m.dead = now, never
+	if m.testedS > 0 {
+		m.heartbeat.lived(m.testedS)
+		m.testedS = 0
+	}
 	bytesMax := wire.FrameBytesMax
 	if m.limits != nil {
 		content := int(m.limits.TextBytesMax) + int(m.limits.ExtraBytesMax)
@@ -257,11 +301,20 @@ func (m *machine) tick(now int64) {
 	case m.phase != online && now >= m.due, m.phase == online && now >= m.dead:
 		m.lose(now, "timed_out", 0)
 	case m.phase == online && now >= m.pingAt():
+		silenceS := (now - max64(m.said, m.heard)) / 1_000
 		m.ping(now)
+		m.testedS = 0
+		if silenceS >= m.heartbeat.intervalS() {
+			m.testedS = silenceS
+		}
 	}
 }
 
-func (m *machine) pingAt() int64 { return m.said + int64(m.limits.SilenceS)*1_000 }
+// pingAt is after silence, and in any case before the server has heard nothing for its time.
+func (m *machine) pingAt() int64 {
+	silent := max64(m.said, m.heard) + m.heartbeat.intervalS()*1_000
+	return min64(silent, m.said+m.heartbeat.agreedS*1_000)
+}
 
 // takeActions is what is to be done: first what happened, then what is to be stored, then what is
 // said because of both.
@@ -363,6 +416,10 @@ func (m *machine) loggedIn(now int64, terms *pb.LoggedIn) {
 	}
 	m.phase, m.since, m.limits, m.due = online, now, terms, never
 	m.followed, m.named = 0, nil
+	m.heard = now
+	m.heartbeat.agreedS = int64(terms.SilenceS)
+	m.heartbeat.bound(m.attempts == 1)
+	m.attempts = 0
 	_, m.domain, _ = strings.Cut(terms.Account, "@")
 	m.inbox.begin(terms.Cursor, terms.Head)
 	m.act(State{Name: Online, Account: terms.Account})
@@ -541,6 +598,7 @@ func (m *machine) open(now int64) {
 		m.address = m.options.Addresses[m.turn%len(m.options.Addresses)]
 		m.turn++
 	}
+	m.attempts++
 	m.phase, m.due, m.data = opening, now+connectMs, nil
 	m.act(State{Name: Connecting, Address: m.address})
 	m.act(actConnect{m.address})
@@ -574,8 +632,11 @@ func (m *machine) farewell(now int64, reason pb.Reason, server string, retryAfte
 }
 
 func (m *machine) lose(now int64, why string, hintMs int64) {
-	if m.phase == online && now-m.since >= goodSessionMs {
-		m.backoff.reset()
+	if m.phase == online {
+		m.heartbeat.suspectS, m.testedS = m.testedS, 0
+		if now-m.since >= goodSessionMs {
+			m.backoff.reset()
+		}
 	}
 	hintMs = min64(hintMs, hintMsMax)
 	m.leave(waiting)

@@ -13,10 +13,11 @@ import (
 )
 
 type savedState struct {
-	V     int           `json:"v"`
-	Of    [2]string     `json:"of"` // account and device
-	Last  *uint64       `json:"last"`
-	Queue []savedQueued `json:"queue"`
+	V        int           `json:"v"`
+	Of       [2]string     `json:"of"` // account and device
+	Last     *uint64       `json:"last"`
+	Queue    []savedQueued `json:"queue"`
+	Networks []network     `json:"networks,omitempty"`
 }
 
 type savedQueued struct {
@@ -39,6 +40,8 @@ func (m *machine) state() []byte {
 		state.Queue = append(state.Queue,
 			savedQueued{hex.EncodeToString(it.clientID[:]), it.to, content})
 	}
+	m.networks[len(m.networks)-1].interval = m.heartbeat.interval
+	state.Networks = m.networks
 	record, err := json.Marshal(state)
 	if err != nil {
 		panic(err) // nothing in it cannot be JSON
@@ -71,6 +74,12 @@ func (m *machine) restore(record []byte) error {
 			return errors.New("im: the stored state cannot be read")
 		}
 		m.outbox.queue = append(m.outbox.queue, &queued{id, it.To, content})
+	}
+	if len(state.Networks) > 0 {
+		m.networks, m.heartbeat.interval = state.Networks, interval{}
+		current := m.networks[len(m.networks)-1]
+		m.heartbeat.use(current.interval)
+		m.use("")
 	}
 	m.saved = m.current()
 	return nil

@@ -26,7 +26,7 @@ class Driver:
 
     def hello(self):
         return {"library": "holdline-im for Python", "version": im.__version__,
-                "features": ["manual", "tls", "pins", "socks5", "http_connect"]}
+                "features": ["manual", "heartbeat", "schema", "tls", "pins", "socks5", "http_connect"]}
 
     def decode(self, bytes, frame_bytes_max=wire.FRAME_BYTES_MAX):  # noqa: A002
         try:
@@ -38,6 +38,11 @@ class Driver:
         frame, length = found
         return {"answer": frame.WhichOneof("answer"), "length": length,
                 "json": json_format.MessageToDict(frame, preserving_proto_field_name=True)}
+
+    def schema(self):
+        messages = im.pb.DESCRIPTOR.message_types_by_name.values()
+        return {"fields": {f"{message.name}.{field.name}": field.number
+                           for message in messages for field in message.fields}}
 
     def prove(self, method, account, password="", nonce="", challenge="", token=""):
         if method == proof.HASHED_TOKEN:
@@ -104,6 +109,9 @@ class Driver:
         except im.ImError as error:
             if client is self.client:
                 say(event="history", ask=ask, error=error.code)
+
+    def network(self, name):
+        self.client.network(name)
 
     def nudge(self):
         self.client.nudge()

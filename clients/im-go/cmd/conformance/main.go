@@ -36,6 +36,7 @@ type command struct {
 	Seq       uint64 `json:"seq"`
 	With      string `json:"with"`
 	Count     uint32 `json:"count"`
+	Name      string `json:"name"`
 
 	Addresses   []string `json:"addresses"`
 	Account     string   `json:"account"`
@@ -113,9 +114,11 @@ func (d *driver) do(c *command) (answer, error) {
 	switch c.Do {
 	case "hello":
 		return answer{"library": "im-go", "version": im.Version,
-			"features": []string{"manual", "tls", "pins", "socks5", "http_connect"}}, nil
+			"features": []string{"manual", "heartbeat", "schema", "tls", "pins", "socks5", "http_connect"}}, nil
 	case "decode":
 		return decode(must(hex.DecodeString(c.Bytes))), nil
+	case "schema":
+		return answer{"fields": schema()}, nil
 	case "prove":
 		return prove(c), nil
 	case "open":
@@ -142,6 +145,9 @@ func (d *driver) do(c *command) (answer, error) {
 		return d.send(c)
 	case "history":
 		return d.history(c), nil
+	case "network":
+		d.client.SetNetwork(c.Name)
+		return nil, nil
 	case "nudge":
 		d.client.Nudge()
 		return nil, nil
@@ -167,6 +173,19 @@ func decode(data []byte) answer {
 		out["answer"] = name
 	}
 	return out
+}
+
+func schema() map[string]int {
+	fields := map[string]int{}
+	messages := pb.File_im_proto.Messages()
+	for at := 0; at < messages.Len(); at++ {
+		message := messages.Get(at)
+		for of := 0; of < message.Fields().Len(); of++ {
+			field := message.Fields().Get(of)
+			fields[string(message.Name())+"."+string(field.Name())] = int(field.Number())
+		}
+	}
+	return fields
 }
 
 func prove(c *command) answer {

@@ -86,6 +86,7 @@ class Client:
         tls: Union[ssl.SSLContext, bool, None] = None, server_name: Optional[str] = None,
         pins: Sequence[str] = (), proxy: Optional[str] = None, store: Any = None,
         manual: bool = False, silence_s: int = 0,
+        heartbeat: Tuple[int, int, int] = (30, 120, 1800),
         on_message: Optional[Callable[[Message], None]] = None,
         on_event: Optional[Callable[[Event], None]] = None,
         on_sent: Optional[Callable[[m.Sent], None]] = None,
@@ -113,7 +114,7 @@ class Client:
         self._clock = clock or Clock()
         self._machine = Machine(m.Options(
             addresses, account, device, random_, secrets.token_urlsafe, silence_s,
-            credentials is not None))
+            credentials is not None, heartbeat))
         saved = _load(self._store)
         try:
             self._machine.restore(saved)
@@ -165,6 +166,11 @@ class Client:
         """Call it when the network changed or the machine woke up: the client finds out at once
         whether it is connected, or connects without waiting."""
         self._machine.nudge(self._clock.now())
+        self._run()
+
+    def network(self, name: str) -> None:
+        """The device is in this network now, say `wifi:home`: its heartbeat is remembered by it."""
+        self._machine.network(self._clock.now(), name)
         self._run()
 
     # -- messages

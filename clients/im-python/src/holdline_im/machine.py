@@ -6,11 +6,12 @@ Knows no socket, timer, disk or randomness.
                                         -> ended
 """
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import im_pb2 as pb
 from . import wire, words
 from .backoff import HINT_MS_MAX, Backoff
+from .heartbeat import Heartbeat
 from .inbox import Inbox
 from .outbox import Outbox, Queued
 from .proof import HASHED_TOKEN, SCRAM, Scram, hashed_token
@@ -127,12 +128,15 @@ class Options(NamedTuple):
     silence_s: int = 0
     #: Credentials are asked for before each connection, so a new token may come.
     renews: bool = False
+    #: Shortest, first and longest interval between signs of life, seconds.
+    heartbeat: Tuple[int, int, int] = (30, 120, 1800)
 
 
 class Machine:
     def __init__(self, options: Options) -> None:
         self._options = options
         self.inbox, self.outbox = Inbox(None), Outbox([])
+        self.heartbeat = Heartbeat(*options.heartbeat)
         self._backoff = Backoff(options.random)
         self._actions: List[Action] = []
         self._asked: Dict[int, None] = {}
@@ -146,22 +150,29 @@ class Machine:
         self._is_safe = False
         self._limits: Any = None
         self._domain = ""
-        self._since = self._said = 0
+        self._since = self._said = self._heard = self._attempts = 0
+        # The silence before the Ping that is not answered yet; 0: it tests nothing.
+        self._tested_s = 0
         self._due: Optional[int] = None
         self._dead: Optional[int] = None
         self._not_before = 0
         self._number = self._turn = self._followed = 0
         self._first: List[str] = []
         self._address = ""
-        # Place and version of the queue that are stored.
-        self._saved = (self.inbox.done, self.outbox.version)
+        self._saved = self._version
 
     def restore(self, saved: Optional[Dict[str, Any]]) -> None:
         """Goes on from a stored state, if it is of this device. Before `start`."""
         if saved and saved.get("of") == self._identity:
             self.outbox = Outbox(saved["queue"])
             self.inbox = Inbox(saved["last"])
-            self._saved = (self.inbox.done, self.outbox.version)
+            self.heartbeat.load(saved.get("heartbeats"))
+            self._saved = self._version
+
+    @property
+    def _version(self) -> Tuple[Optional[int], int, int]:
+        """Of what is to be stored."""
+        return self.inbox.done, self.outbox.version, self.heartbeat.version
 
     @property
     def _identity(self) -> List[str]:
@@ -170,7 +181,7 @@ class Machine:
     def state(self) -> Dict[str, Any]:
         """What is to be stored."""
         return {"v": 1, "of": self._identity, "last": self.inbox.done,
-                "queue": self.outbox.saved()}
+                "queue": self.outbox.saved(), "heartbeats": self.heartbeat.save()}
 
     # -- orders
 
@@ -191,6 +202,12 @@ class Machine:
         elif self.phase == "online":
             self._ping(now)
             self._dead = min(self._dead or now + PROBE_MS, now + PROBE_MS)
+
+    def network(self, now: int, name: str) -> None:
+        """The device is in another network now."""
+        self.heartbeat.use(name)
+        self._tested_s = 0
+        self.nudge(now)
 
     def send(self, client_id: str, to: str, content: Any) -> None:
         self.outbox.add(Queued(client_id, to, content))
@@ -242,7 +259,10 @@ class Machine:
 
     def received(self, now: int, data: bytes) -> None:
         self._data += data
-        self._dead = None
+        self._heard, self._dead = now, None
+        if self._tested_s:
+            self.heartbeat.lived(self._tested_s)
+            self._tested_s = 0
         bytes_max = wire.FRAME_BYTES_MAX
         if self._limits is not None:
             content = self._limits.text_bytes_max + self._limits.extra_bytes_max
@@ -272,8 +292,7 @@ class Machine:
     def due(self) -> Optional[int]:
         if self.phase != "online":
             return self._due
-        times = [self._dead, self._said + self._limits.silence_s * 1_000, self.inbox.due(),
-                 self.outbox.due()]
+        times = [self._dead, self._ping_at, self.inbox.due(), self.outbox.due()]
         return min(time for time in times if time is not None)
 
     def tick(self, now: int) -> None:
@@ -286,8 +305,18 @@ class Machine:
                 self._lose(now, "timed_out")
         elif self._dead is not None and now >= self._dead:
             self._lose(now, "timed_out")
-        elif now >= self._said + self._limits.silence_s * 1_000:
+        elif now >= self._ping_at:
+            silence_s = (now - max(self._said, self._heard)) // 1_000
+            is_test = silence_s >= self.heartbeat.interval(self._limits.silence_s)
             self._ping(now)
+            self._tested_s = silence_s if is_test else 0
+
+    @property
+    def _ping_at(self) -> int:
+        """After silence, and in any case before the server has heard nothing for its time."""
+        agreed = self._limits.silence_s
+        silent = max(self._said, self._heard) + self.heartbeat.interval(agreed) * 1_000
+        return min(silent, self._said + agreed * 1_000)
 
     def take(self, now: int) -> List[Action]:
         """What is to be done: first what happened, then what is to be stored, then what is said
@@ -295,9 +324,8 @@ class Machine:
         if self.phase == "online":
             self._pump(now)
         actions, self._actions = self._actions, []
-        version = (self.inbox.done, self.outbox.version)
-        if version != self._saved:
-            self._saved = version
+        if self._version != self._saved:
+            self._saved = self._version
             first = next((at for at, it in enumerate(actions) if isinstance(it, Send)),
                          len(actions))
             actions.insert(first, Save(self.state()))
@@ -351,6 +379,9 @@ class Machine:
         self.phase, self._since, self._limits, self._due = "online", now, frame, None
         self._limits.silence_s = frame.silence_s or 60
         self._followed, self._first = 0, []
+        self._heard = now
+        self.heartbeat.bound(self._attempts == 1)
+        self._attempts = 0
         self._domain = frame.account.partition("@")[2]
         self.inbox.begin(frame.cursor, frame.head)
         self._actions.append(State("online", account=frame.account))
@@ -457,6 +488,7 @@ class Machine:
         else:
             self._address = self._options.addresses[self._turn % len(self._options.addresses)]
             self._turn += 1
+        self._attempts += 1
         self.phase, self._due, self._data = "opening", now + CONNECT_MS, bytearray()
         self._actions += [State("connecting", address=self._address), Connect(self._address)]
 
@@ -483,6 +515,7 @@ class Machine:
     def _lose(self, now: int, why: str, hint_ms: int = 0) -> None:
         if self.phase == "online":
             self._backoff.lasted(now - self._since)
+            self.heartbeat.suspect, self._tested_s = self._tested_s, 0
         hint_ms = min(hint_ms, HINT_MS_MAX)
         self._leave("waiting")
         self._due = now + self._backoff.next(hint_ms)

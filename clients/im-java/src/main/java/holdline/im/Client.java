@@ -77,8 +77,7 @@ public final class Client implements AutoCloseable {
         clock = options.clock;
         dialer = new Dialer(options);
         machine = new Machine(options, new Outside(), Client::nonce);
-        Memory.read(options.store.load(), options.account, options.device, machine.inbox,
-            machine.outbox);
+        Memory.read(options.store.load(), options.account, options.device, machine);
         machine.restored();
     }
 
@@ -128,6 +127,14 @@ public final class Client implements AutoCloseable {
      */
     public void nudge() {
         turn(machine::nudge);
+    }
+
+    /**
+     * Says that the device is on another network now, in a word of the application's: the heartbeat
+     * that a network lets live is remembered for each.
+     */
+    public void network(String name) {
+        turn(now -> machine.onNetwork(now, name));
     }
 
     // ---- messages -----------------------------------------------------------------------------

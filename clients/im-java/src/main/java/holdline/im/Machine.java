@@ -55,6 +55,10 @@ final class Machine {
     private static final int OWN_TOLD_MAX = 1_024;
     /** If the server names none. */
     private static final int SILENCE_S = 60;
+    /** Of the interval between signs of life. */
+    private static final int SHORTEST_S = 30;
+    private static final int FIRST_S = 120;
+    private static final int LONGEST_S = 1_800;
     /** The number of pulls; no other request has it. */
     private static final int PULL_NUMBER = -1;
 
@@ -93,6 +97,7 @@ final class Machine {
     private final Supplier<String> nonce;
     final Inbox inbox = new Inbox();
     final Outbox outbox = new Outbox();
+    final Heartbeat heartbeat = new Heartbeat(SHORTEST_S, FIRST_S, LONGEST_S);
     private final Backoff backoff;
     /** What happened, and what is to be said then: the state is stored between the two. */
     private final List<Runnable> happened = new ArrayList<>();
@@ -110,6 +115,10 @@ final class Machine {
     private String domain = "";
     private long since;
     private long saidAt;
+    private long heardAt;
+    private int attempts;
+    /** The silence before the Ping that is not answered yet; 0: it tests nothing. */
+    private int testedS;
     private long due = NEVER;
     private long dead = NEVER;
     private long notBefore;
@@ -119,6 +128,7 @@ final class Machine {
     private String address = "";
     private long savedDone = -1;
     private long savedVersion;
+    private String savedHeartbeat = heartbeat.state();
 
     Machine(Options options, Port port, Supplier<String> nonce) {
         this.options = options;
@@ -131,6 +141,7 @@ final class Machine {
     void restored() {
         savedDone = inbox.done;
         savedVersion = outbox.version;
+        savedHeartbeat = heartbeat.state();
     }
 
     // ---- orders -------------------------------------------------------------------------------
@@ -167,6 +178,13 @@ final class Machine {
             ping(now);
             dead = Math.min(dead, now + PROBE_MS);
         }
+    }
+
+    /** The device is on another network now. */
+    void onNetwork(long now, String name) {
+        heartbeat.use(name);
+        testedS = 0;
+        nudge(now);
     }
 
     void send(Outbox.Queued message) throws ImException {
@@ -226,6 +244,11 @@ final class Machine {
         data = Arrays.copyOf(data, before + count);
         System.arraycopy(bytes, 0, data, before, count);
         dead = NEVER;
+        heardAt = now;
+        if (testedS > 0) {
+            heartbeat.lived(testedS);
+            testedS = 0;
+        }
         int bytesMax = Wire.FRAME_BYTES_MAX;
         if (limits != null) {
             int content = limits.getTextBytesMax() + limits.getExtraBytesMax();
@@ -281,13 +304,16 @@ final class Machine {
         } else if (now >= dead) {
             lose(now, "timed_out", 0);
         } else if (now >= pingAt()) {
+            int silence = (int) ((now - Math.max(saidAt, heardAt)) / 1_000);
             ping(now);
+            testedS = silence >= heartbeat.interval() ? silence : 0;
         }
     }
 
+    /** After silence, and in any case before the server has heard nothing for its time. */
     private long pingAt() {
-        int silence = limits.getSilenceS();
-        return saidAt + (silence == 0 ? SILENCE_S : silence) * 1_000L;
+        long silent = Math.max(saidAt, heardAt) + heartbeat.interval() * 1_000L;
+        return Math.min(silent, saidAt + heartbeat.agreed * 1_000L);
     }
 
     /** Tells what happened, stores the state, and says what follows from both; true if any. */
@@ -296,9 +322,10 @@ final class Machine {
             pump(now);
         }
         boolean isAny = !happened.isEmpty() || !said.isEmpty();
-        if (inbox.done != savedDone || outbox.version != savedVersion) {
+        if (inbox.done != savedDone || outbox.version != savedVersion
+            || !heartbeat.state().equals(savedHeartbeat)) {
             restored();
-            port.save(Memory.write(options.account, options.device, inbox, outbox));
+            port.save(Memory.write(options.account, options.device, this));
         }
         List<Runnable> all = new ArrayList<>(happened);
         all.addAll(said);
@@ -403,6 +430,10 @@ final class Machine {
         due = NEVER;
         followed = 0;
         named.clear();
+        heardAt = now;
+        heartbeat.agreed = terms.getSilenceS() == 0 ? SILENCE_S : terms.getSilenceS();
+        heartbeat.bound(attempts == 1);
+        attempts = 0;
         domain = terms.getAccount().substring(terms.getAccount().indexOf('@') + 1);
         inbox.begin(terms.getCursor(), terms.getHead());
         State state = new State(State.Name.ONLINE);
@@ -552,6 +583,7 @@ final class Machine {
     private void open(long now) {
         address = named.isEmpty()
             ? options.addresses.get(turn++ % options.addresses.size()) : named.poll();
+        attempts++;
         phase = Phase.OPENING;
         due = now + CONNECT_MS;
         data = new byte[0];
@@ -590,8 +622,12 @@ final class Machine {
     }
 
     private void lose(long now, String why, long hint) {
-        if (phase == Phase.ONLINE && now - since >= Backoff.GOOD_SESSION_MS) {
-            backoff.reset();
+        if (phase == Phase.ONLINE) {
+            heartbeat.suspect(testedS);
+            testedS = 0;
+            if (now - since >= Backoff.GOOD_SESSION_MS) {
+                backoff.reset();
+            }
         }
         long hintMs = Math.min(hint, Backoff.HINT_MS_MAX);
         leave(Phase.WAITING);

@@ -7,19 +7,23 @@ import java.nio.charset.StandardCharsets;
 import java.util.Base64;
 
 /**
- * What a client stores, as lines of text: whose it is, its place in the inbox, and a line for each
- * message that waits.
+ * What a client stores, as lines of text: whose it is, its place in the inbox, the heartbeats of networks,
+ * and a line for each message that waits.
  */
 final class Memory {
     private static final String HEAD = "holdline-im 1";
 
     private Memory() {}
 
-    static byte[] write(String account, String device, Inbox inbox, Outbox outbox) {
+    static byte[] write(String account, String device, Machine machine) {
         StringBuilder text = new StringBuilder(HEAD);
         text.append("\nof ").append(base64(account)).append(' ').append(base64(device));
-        text.append("\nlast ").append(inbox.done).append('\n');
-        for (Outbox.Queued it : outbox.queue) {
+        text.append("\nlast ").append(machine.inbox.done).append('\n');
+        machine.heartbeat.networks().forEach((name, it) -> {
+            text.append("network ").append(base64(name)).append(' ').append(it.now);
+            text.append(' ').append(it.good).append(' ').append(it.bad).append('\n');
+        });
+        for (Outbox.Queued it : machine.outbox.queue) {
             text.append("message ").append(hex(it.clientId)).append(' ').append(base64(it.to));
             text.append(' ').append(Base64.getEncoder().encodeToString(it.content.toByteArray()));
             text.append('\n');
@@ -28,7 +32,7 @@ final class Memory {
     }
 
     /** Goes on from a record, if it is of this device. */
-    static void read(byte[] record, String account, String device, Inbox inbox, Outbox outbox)
+    static void read(byte[] record, String account, String device, Machine machine)
             throws IOException {
         if (record == null || record.length == 0) {
             return;
@@ -43,13 +47,20 @@ final class Memory {
             }
             long last = Long.parseLong(lines[2].split(" ")[1]);
             if (last >= 0) {
-                inbox.restore(last);
+                machine.inbox.restore(last);
             }
             for (int at = 3; at < lines.length; at++) {
                 String[] words = lines[at].split(" ", -1);
+                if (words[0].equals("network")) {
+                    byte[] name = Base64.getDecoder().decode(words[1]);
+                    machine.heartbeat.restore(new String(name, StandardCharsets.UTF_8),
+                        Integer.parseInt(words[2]), Integer.parseInt(words[3]),
+                        Integer.parseInt(words[4]));
+                    continue;
+                }
                 byte[] to = Base64.getDecoder().decode(words[2]);
                 byte[] content = Base64.getDecoder().decode(words[3]);
-                outbox.add(new Outbox.Queued(clientId(words[1]),
+                machine.outbox.add(new Outbox.Queued(clientId(words[1]),
                     new String(to, StandardCharsets.UTF_8), Content.parseFrom(content)));
             }
         } catch (RuntimeException | ImException damaged) {

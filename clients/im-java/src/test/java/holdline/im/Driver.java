@@ -74,7 +74,7 @@ public final class Driver {
             case "hello":
                 answer.put("library", "im-java");
                 answer.put("version", Client.VERSION);
-                answer.put("features", List.of("manual", "tls", "pins", "socks5", "http_connect"));
+                answer.put("features", List.of("manual", "heartbeat", "tls", "pins", "socks5", "http_connect"));
                 break;
             case "decode":
                 decode(bytes(text(c, "bytes")), answer);
@@ -122,6 +122,9 @@ public final class Driver {
                 break;
             case "history":
                 answer.put("ask", history(c));
+                break;
+            case "network":
+                client.network(text(c, "name"));
                 break;
             case "nudge":
                 client.nudge();

@@ -187,19 +187,22 @@ public final class Tests {
         check(file.delete(), "it was there");
     }
 
+    private static Machine machine() {
+        return new Machine(new Options(), null, () -> "nonce");
+    }
+
     private static void otherAccount() throws Exception {
-        Inbox inbox = new Inbox();
-        Outbox outbox = new Outbox();
-        outbox.add(new Outbox.Queued(Memory.clientId("0123456789abcdef0123456789abcdef"), "bob",
+        Machine machine = machine();
+        machine.outbox.add(new Outbox.Queued(Memory.clientId("0123456789abcdef0123456789abcdef"), "bob",
             Content.newBuilder().setText("hi").build()));
-        inbox.restore(7);
-        byte[] record = Memory.write("ann", "phone", inbox, outbox);
+        machine.inbox.restore(7);
+        byte[] record = Memory.write("ann", "phone", machine);
         for (String account : new String[] {"ann", "carol"}) {
-            Inbox place = new Inbox();
-            Outbox queue = new Outbox();
-            Memory.read(record, account, "phone", place, queue);
+            Machine read = machine();
+            Memory.read(record, account, "phone", read);
             boolean isSame = account.equals("ann");
-            check(place.done == (isSame ? 7 : -1) && queue.queue.size() == (isSame ? 1 : 0),
+            check(read.inbox.done == (isSame ? 7 : -1)
+                && read.outbox.queue.size() == (isSame ? 1 : 0),
                 account);
         }
     }
@@ -208,8 +211,7 @@ public final class Tests {
         for (String bad : new String[] {"{", "holdline-im 1", "holdline-im 1\nof YW5u cGhvbmU=\nlast",
             "holdline-im 1\nof YW5u cGhvbmU=\nlast 1\nmessage x"}) {
             try {
-                Memory.read(bad.getBytes(StandardCharsets.US_ASCII), "ann", "phone", new Inbox(),
-                    new Outbox());
+                Memory.read(bad.getBytes(StandardCharsets.US_ASCII), "ann", "phone", machine());
                 throw new AssertionError("read: " + bad);
             } catch (IOException damaged) {
                 // As it should be.
