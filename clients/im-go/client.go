@@ -257,8 +257,9 @@ func (c *Client) do(action any) {
 	case actWrite:
 		c.link.write(it.bytes)
 	case actSave:
-		// A store that fails costs no more than that: what was stored before is gone on from.
-		_ = c.cfg.Store.Save(it.record)
+		if err := c.cfg.Store.Save(it.record); err != nil {
+			tell(c.events, c.cfg.OnStoreError, err)
+		}
 	case actConnect:
 		ctx, cancel := context.WithCancel(context.Background())
 		c.conn++
@@ -441,6 +442,10 @@ func (c *Client) abort() {
 	c.conn++
 	c.isAborted = true
 	c.machine.phase, c.machine.due = ended, never
+	for number, answer := range c.asked {
+		delete(c.asked, number)
+		answer <- actAnswer{number, nil, &Error{Code: "disconnected"}}
+	}
 	if c.cancelDial != nil {
 		c.cancelDial()
 	}

@@ -64,8 +64,10 @@ type Options struct {
 	OnTold  func(Told)
 	OnState func(State)
 
-	// Store keeps the client's state; nil: in memory.
-	Store Store
+	// Store keeps the client's state; nil: in memory. OnStoreError hears of a Save that failed: the
+	// client goes on, and saves again with the next change.
+	Store        Store
+	OnStoreError func(error)
 	// SilenceS is the longest silence of the client that it asks for, seconds; 0: the server's.
 	SilenceS uint32
 

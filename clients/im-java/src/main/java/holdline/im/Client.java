@@ -117,6 +117,9 @@ public final class Client implements AutoCloseable {
         if (link != null) {
             link.abort();
         }
+        asked.values().forEach(answer ->
+            answer.completeExceptionally(new ImException("disconnected")));
+        asked.clear();
         clock.wakeAt(0, null);
         ended(new State(State.Name.ENDED));
     }
@@ -400,7 +403,7 @@ public final class Client implements AutoCloseable {
             try {
                 options.store.save(record);
             } catch (IOException failed) {
-                // It costs no more than that: the client goes on from what was stored before.
+                events.add(() -> options.onStoreError.accept(failed));
             }
         }
 

@@ -126,6 +126,12 @@ public final class ClientBuilder {
         return this;
     }
 
+    /** Hears of a save that failed: the client goes on, and saves again with the next change. */
+    public ClientBuilder onStoreError(Consumer<IOException> listener) {
+        options.onStoreError = listener;
+        return this;
+    }
+
     /** The longest silence of the client that it asks for, seconds; 0: the server's. */
     public ClientBuilder silence(int seconds) {
         require(seconds >= 0, "a negative silence");

@@ -2,6 +2,7 @@ package holdline.im;
 
 import dev.holdline.im.v1.InboxEvent;
 import dev.holdline.im.v1.ServerFrame;
+import java.io.IOException;
 import java.net.URI;
 import java.util.ArrayList;
 import java.util.List;
@@ -33,6 +34,7 @@ final class Options {
     Consumer<Failed> onFailed = failed -> {};
     Consumer<ServerFrame> onTold = frame -> {};
     Consumer<State> onState = state -> {};
+    Consumer<IOException> onStoreError = failed -> {};
     /** Of tests: after each frame that was handled. */
     Consumer<String> onFrame;
 }
