@@ -3,7 +3,7 @@
  * pins, SOCKS5 and HTTP proxies, and a file as its storage.
  */
 
-import { createHash } from "node:crypto";
+import { createHash, webcrypto } from "node:crypto";
 import * as fs from "node:fs";
 import * as net from "node:net";
 import * as tls from "node:tls";
@@ -15,6 +15,11 @@ import type { StorageLike } from "./storage.js";
 import { ImError } from "./words.js";
 
 export * from "./index.js";
+
+// Node 18 has no WebCrypto by itself.
+if (globalThis.crypto === undefined) {
+  Object.defineProperty(globalThis, "crypto", { value: webcrypto });
+}
 
 /** How a client reaches servers over TCP. */
 export interface TcpOptions {

@@ -27,7 +27,7 @@ declare module "node:tls" {
 }
 
 declare module "node:crypto" {
-  export function randomBytes(count: number): Uint8Array;
+  export const webcrypto: Crypto;
   export function createHash(name: string): {
     update(data: Uint8Array): { digest(encoding: "base64"): string };
   };

@@ -22,6 +22,7 @@ def compiled(case, library, source):
     path = os.path.join(program, "QuickStart.kt")
     with open(path, "w", encoding="utf-8") as file:
         file.write(source)
+    os.makedirs(BUILT, exist_ok=True)
     with open(os.path.join(BUILT, "kotlin.lock"), "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         subprocess.run(["sh", os.path.join(CLIENTS, library, "build.sh"), folder], check=True)

@@ -28,6 +28,7 @@ def last_of_lines(folder):
 def built():
     """The class path of the library. It is built in a folder of its own, by one test at a time."""
     folder = os.path.join(BUILT, "im-java")
+    os.makedirs(BUILT, exist_ok=True)
     with open(f"{folder}.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         subprocess.run(["sh", os.path.join(LIBRARY, "build.sh"), folder], check=True)
