@@ -9,6 +9,7 @@ import streams
 from im_stage import (LIMITS, PASSWORD, TOKEN, Scram, entry, failed, live, message, page, sent,
                       token_mac)
 from scenarios import check, equal
+from stage import Failure
 
 MANUAL = {"acknowledge": "manual"}
 
@@ -1008,6 +1009,25 @@ def http_connect_that_refuses_is_a_failed_connection(stage):
     _a_refusing_proxy(stage, "http")
 
 
+def a_secret_is_not_shown_through_a_proxy_without_tls(stage):
+    # The address is one of the proxy's machine, whatever it looks like.
+    proxy = scenarios._proxy(stage, "socks5", None).url
+    for secret in ({"token": "open sesame"}, {"login_token": TOKEN}):
+        try:
+            stage.open(proxy=proxy, **secret)
+        except Failure as refused:
+            check("insecure" in str(refused), "refused when the client is made")
+        else:
+            stage.driver.state("waiting", why="insecure")
+            stage.kill()
+    stage.open(proxy=proxy, password=PASSWORD)
+    while not (link := stage.server.accept()).at_least(1):
+        pass  # connections of before, on which nothing was said
+    equal(link.expect("login")["password"], b"", "the password is proved")
+    link.send(wire.frame("refused", reason=4, word="bad_method"))
+    stage.driver.state("ended", why="bad_method")
+
+
 def websocket_carries_the_same_bytes(stage):
     stage.server = stage.listen(streams.websocket)
     stage.open(addresses=[f"ws://{stage.server.address}/im"])
@@ -1028,7 +1048,8 @@ NEEDS = {
     "tls": [tls_connects_to_a_server_that_it_trusts,
             tls_refuses_another_authority_and_another_name],
     "pins": [pins_refuse_a_certificate_that_the_authority_has_issued],
-    "socks5": [socks5_with_and_without_a_password, socks5_that_refuses_is_a_failed_connection],
+    "socks5": [a_secret_is_not_shown_through_a_proxy_without_tls,
+               socks5_with_and_without_a_password, socks5_that_refuses_is_a_failed_connection],
     "http_connect": [http_connect_with_and_without_a_password,
                      http_connect_that_refuses_is_a_failed_connection],
     "websocket": [websocket_carries_the_same_bytes],

@@ -344,6 +344,11 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"Device":             func(o *Options) { o.Device = strings.Repeat("d", 65) },
 		"OnPush":             func(o *Options) { o.OnPush = nil },
 		"Tags":               func(o *Options) { o.Tags = []string{"a", ""} },
+		"a Token needs TLS": func(o *Options) {
+			// Behind a proxy every address is of another machine.
+			o.Token = func(context.Context) (string, error) { return "t", nil }
+			o.Addresses, o.Proxy = []string{"127.0.0.1:1"}, "socks5://127.0.0.1:2"
+		},
 		"Token needs TLS": func(o *Options) {
 			o.Token = func(context.Context) (string, error) { return "t", nil }
 		},

@@ -194,7 +194,7 @@ func (s *settings) checkConnection() error {
 		if err != nil {
 			return errors.New("miop: an address is not host:port: " + address)
 		}
-		if s.Token != nil && s.TLS == nil && !isLoopback(host) {
+		if s.Token != nil && s.TLS == nil && (s.Proxy != "" || !isLoopback(host)) {
 			return errors.New("miop: a Token needs TLS")
 		}
 	}

@@ -88,6 +88,7 @@ class Life {
     const sockets = this.#sockets;
     const secrets = { password, token, loginToken: login_token, silenceS: silence_s };
     const options = {
+      ...given,
       url: addresses.map((it) => it.includes("://") ? it : `${scheme}://${it}`), account, device,
       clock: this.clock, storage: this.storage, random: () => random,
       webSocket: function (url, protocols) {

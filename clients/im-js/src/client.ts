@@ -28,7 +28,7 @@ import { Machine } from "./machine.js";
 import { clientId, isPlace, isSaid, random } from "./given.js";
 import { amendment, EDIT, hex, REACTION } from "./message.js";
 import type { Content, Message, Queued, Recalled, Sent, Target } from "./message.js";
-import { BROWSER_CLOCK, isSafeUrl, loginMethods, urlsOf } from "./options.js";
+import { areSafe, BROWSER_CLOCK, loginMethods, urlsOf } from "./options.js";
 import type {
   ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, SearchOptions,
   UploadOptions, WebSocketLike,
@@ -455,8 +455,7 @@ export class Client {
    * `insecure` where others could read it. Needs a connection.
    */
   async requestToken(): Promise<LoginToken> {
-    const isSafe = urlsOf(this.#options).every((url) => isSafeUrl(new URL(url)));
-    if (!isSafe) throw new ImError("insecure");
+    if (!areSafe(urlsOf(this.#options), this.#options)) throw new ImError("insecure");
     const given = await this.#about<LoginToken>(tokenRequest(false));
     if (this.#loginToken !== undefined) this.#loginToken = given.token;
     return given;
@@ -638,7 +637,7 @@ export class Client {
     const lost = (error?: ImError) => this.#work((machine, now) => machine.lost(now, link, error));
     // A server that names another one cannot make the client show its secret to a network.
     const isShown = method === "plain" || method === "token";
-    if (isShown && !isSafeUrl(new URL(url))) {
+    if (isShown && !areSafe([url], this.#options)) {
       queueMicrotask(() => lost(new ImError("insecure")));
       return;
     }

@@ -36,7 +36,8 @@ export interface TcpOptions {
 /** A device of an account. */
 export class Client extends AnyClient {
   constructor(options: ClientOptions & TcpOptions) {
-    super({ webSocket: socketClass(options), ...options });
+    const isRelayed = options.proxy !== undefined;
+    super({ webSocket: socketClass(options), isRelayed, ...options });
   }
 }
 

@@ -107,7 +107,7 @@ class Client:
         if sum(one is not None for one in proof) > 1:
             raise ValueError("a client needs one of password, token and login_token")
         self._credentials = credentials or (lambda: proof)
-        self._is_encrypted = bool(tls)
+        self._is_encrypted, self._is_relayed = bool(tls), bool(proxy)
         self._transport = Transport(_context(tls), server_name, pins, proxy)
         self._store = store or MemoryStore()
         self._manual = manual
@@ -438,7 +438,9 @@ class _Link(asyncio.Protocol):
             return client._lost(self, why)
         if client._link is not self:
             return self._stream.abort()
-        is_safe = client._is_encrypted or _is_local(self._stream.get_extra_info("peername"))
+        # Behind a proxy every address is of another machine.
+        is_local = not client._is_relayed and _is_local(self._stream.get_extra_info("peername"))
+        is_safe = client._is_encrypted or is_local
         if (proof.token or proof.login_token) and not is_safe:
             # A server that names another one cannot make the client show its token to a network.
             self._stream.abort()

@@ -12,7 +12,7 @@ import { MembersList } from "./group.js";
 import { Machine } from "./machine.js";
 import { clientId, isPlace, isSaid, random } from "./given.js";
 import { amendment, EDIT, hex, REACTION } from "./message.js";
-import { BROWSER_CLOCK, isSafeUrl, loginMethods, urlsOf } from "./options.js";
+import { areSafe, BROWSER_CLOCK, loginMethods, urlsOf } from "./options.js";
 import { privacyRequest, READERS_PAGE, readersRequest } from "./receipts.js";
 import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
@@ -351,8 +351,7 @@ export class Client {
      * `insecure` where others could read it. Needs a connection.
      */
     async requestToken() {
-        const isSafe = urlsOf(this.#options).every((url) => isSafeUrl(new URL(url)));
-        if (!isSafe)
+        if (!areSafe(urlsOf(this.#options), this.#options))
             throw new ImError("insecure");
         const given = await this.#about(tokenRequest(false));
         if (this.#loginToken !== undefined)
@@ -527,7 +526,7 @@ export class Client {
         const lost = (error) => this.#work((machine, now) => machine.lost(now, link, error));
         // A server that names another one cannot make the client show its secret to a network.
         const isShown = method === "plain" || method === "token";
-        if (isShown && !isSafeUrl(new URL(url))) {
+        if (isShown && !areSafe([url], this.#options)) {
             queueMicrotask(() => lost(new ImError("insecure")));
             return;
         }

@@ -332,7 +332,9 @@ public final class Client implements AutoCloseable {
     /** A connection that is there; null if it is not wanted any more. */
     private synchronized Link adopt(Dialer.Attempt mine, Socket socket, Credentials proof)
             throws IOException {
-        boolean isSafe = options.tls != null || socket.getInetAddress().isLoopbackAddress();
+        // Behind a proxy every address is of another machine.
+        boolean isLocal = options.proxy == null && socket.getInetAddress().isLoopbackAddress();
+        boolean isSafe = options.tls != null || isLocal;
         if (mine != attempt) {
             socket.close();
             return null;

@@ -1,7 +1,6 @@
 package holdline.miop;
 
 import java.io.IOException;
-import java.net.InetAddress;
 import java.net.Socket;
 import java.security.SecureRandom;
 import java.util.ArrayList;
@@ -285,8 +284,9 @@ public final class Client implements AutoCloseable {
 
     /** A connection that is there; null if it is not wanted any more. */
     private synchronized Link adopt(Socket socket, long conn, String token) throws IOException {
-        InetAddress peer = socket.getInetAddress();
-        if (token != null && options.tls == null && !peer.isLoopbackAddress()) {
+        // Behind a proxy every address is of another machine.
+        boolean isLocal = options.proxy == null && socket.getInetAddress().isLoopbackAddress();
+        if (token != null && options.tls == null && !isLocal) {
             socket.close(); // a server that redirects cannot make it show its token to a network
             throw new IOException("a token needs TLS");
         }

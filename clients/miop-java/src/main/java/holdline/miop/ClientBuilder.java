@@ -197,7 +197,7 @@ public final class ClientBuilder {
     public Client build() throws IOException {
         require(options.onPush != null, "onPush is missing");
         String host = Dialer.host(options.addresses.get(0));
-        boolean isLocal = options.addresses.stream().map(Dialer::host)
+        boolean isLocal = options.proxy == null && options.addresses.stream().map(Dialer::host)
             .allMatch(ClientBuilder::isLoopback);
         require(options.token == null || options.tls != null || isLocal, "a token needs TLS");
         require(options.pins.isEmpty() || options.tls != null, "pins need TLS");

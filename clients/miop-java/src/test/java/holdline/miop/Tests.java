@@ -227,6 +227,8 @@ public final class Tests {
             () -> good().window(0),
             () -> build(good().onPush(null)),
             () -> build(good().token(() -> "t")),
+            () -> build(Client.builder("127.0.0.1:1", "demo", "dev-1").onPush(push -> {})
+                .token(() -> "t").proxy("socks5://127.0.0.1:2")),
             () -> build(good().pins("sha256/AAAA")),
         };
         for (int at = 0; at < wrong.length; at++) {
