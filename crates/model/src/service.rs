@@ -209,22 +209,47 @@ impl Delivery {
         }
     }
 
-    /// For a refused connection: the word for the reason, and the client that wanted to be
-    /// admitted.
-    pub fn refusal(&self) -> Option<(&'static str, Option<&str>)> {
-        match self {
+    /// The refusal of a login, if this is one.
+    pub fn refusal(&self) -> Option<LoginRefusal<'_>> {
+        let (why, who, user) = match self {
             Delivery::Push(PushDelivery::Refused(refused)) => {
-                Some((refused.why.name(), refused.who.as_deref()))
+                (refused.why.name(), &refused.who, None)
             }
             Delivery::Topics(SessionDelivery::Refused(denied)) => {
-                Some((denied.why.name(), denied.who.as_deref()))
+                (denied.why.name(), &denied.who, denied.user.as_deref())
             }
             Delivery::Chat(ChatDelivery::Refused(refused)) => {
-                Some((refused.why.name(), refused.who.as_deref()))
+                return Some(LoginRefusal {
+                    why: refused.why.name(),
+                    client: None,
+                    product: None,
+                    user: refused.who.as_deref(),
+                });
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        // Devices are called `product/device`.
+        let is_device = matches!(self, Delivery::Push(_));
+        let parts = who.as_deref().filter(|_| is_device).and_then(|who| who.split_once('/'));
+        let (product, client) = match parts {
+            Some((product, device)) => (Some(product), Some(device)),
+            None => (None, who.as_deref()),
+        };
+        Some(LoginRefusal { why, client, product, user })
     }
+}
+
+/// The refusal of a login: the reason, and the names that the client gave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LoginRefusal<'a> {
+    /// The word for the reason.
+    pub why: &'static str,
+    /// Client identifier, or device.
+    pub client: Option<&'a str>,
+    /// Product of the device.
+    pub product: Option<&'a str>,
+    /// User, or account.
+    pub user: Option<&'a str>,
 }
 
 impl Event {

@@ -415,12 +415,14 @@ pub struct Denied {
     pub reason: CloseReason,
     /// The client it is about, for the log.
     pub who: Option<Box<str>>,
+    /// Name of the user that the client claimed, likewise.
+    pub user: Option<Box<str>>,
 }
 
 impl Denied {
     /// A refusal without a text.
     pub fn of(why: Denial, reason: CloseReason) -> Denied {
-        Denied { why, text: None, server: None, reason, who: None }
+        Denied { why, text: None, server: None, reason, who: None, user: None }
     }
 }
 

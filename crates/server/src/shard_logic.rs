@@ -448,10 +448,10 @@ struct Carrying<'a, O: Outside> {
 impl<O: Outside> Carrier for Carrying<'_, O> {
     fn deliver(&mut self, to: ConnRef, delivery: Delivery) {
         let Some(handle) = &mut self.handle else { return };
-        if let Some((why, who)) = delivery.refusal() {
-            self.around.heed_refusal(self.now, to, why);
-            handle.turned_away(to, why, who);
-            self.around.disconnections.refused(to, why, who);
+        if let Some(refusal) = delivery.refusal() {
+            self.around.heed_refusal(self.now, to, refusal.why);
+            handle.turned_away(to, refusal.why, refusal.client.or(refusal.user));
+            self.around.disconnections.refused(to, &refusal);
         }
         if self.around.tap.is_active() {
             self.around.tap.delivers(self.now, to, &delivery);

@@ -20,6 +20,20 @@ use model::session::{ConnectRequest, Denial, Denied, Proceed, SessionDelivery};
 /// Steps of one authentication.
 const STEPS_MAX: u8 = 8;
 
+/// Names that a client gave, and that may be those of another.
+#[derive(Clone, Copy)]
+pub(crate) struct Claimed<'a> {
+    pub client_id: &'a str,
+    pub user: Option<&'a str>,
+}
+
+impl<'a> Claimed<'a> {
+    /// Those of a CONNECT.
+    pub fn by(connect: &'a ConnectRequest) -> Claimed<'a> {
+        Claimed { client_id: &connect.client_id, user: connect.user.as_deref() }
+    }
+}
+
 impl Broker {
     /// Asks whether this client may come in.
     pub(crate) fn ask_in(
@@ -30,7 +44,7 @@ impl Broker {
         fx: &mut Effects,
     ) {
         if !self.admissions.may_ask() {
-            return self.turn_away(now, from, &connect.client_id, Denial::Busy, fx);
+            return self.turn_away(now, from, Claimed::by(&connect), Denial::Busy, fx);
         }
         let question = question_of(&connect);
         let method = connect.method.as_ref().map(|(method, _)| method.clone());
@@ -114,7 +128,7 @@ impl Broker {
     fn refused_in(&mut self, now: Now, asking: Asking, why: Denial, fx: &mut Effects) {
         match asking.asker {
             Asker::Connect(connect) => {
-                self.turn_away(now, asking.conn, &connect.client_id, why, fx);
+                self.turn_away(now, asking.conn, Claimed::by(&connect), why, fx);
             }
             Asker::Session(key) => {
                 if self.sessions.conn(key) == Some(asking.conn) {
@@ -170,10 +184,11 @@ impl Broker {
         &mut self,
         now: Now,
         from: ConnRef,
-        client_id: &str,
+        claimed: Claimed<'_>,
         why: Denial,
         fx: &mut Effects,
     ) {
+        let Claimed { client_id, user } = claimed;
         fx.counters.count(TopicCounter::SessionsRefused);
         if why == Denial::Rate {
             fx.counters.count(TopicCounter::SourceRefused);
@@ -182,7 +197,8 @@ impl Broker {
         if fx.events_wanted {
             let what = ClientWhat::Refused { why };
             let client_id = client_id.into();
-            let (at_ms, user, version) = (now.wall_ms, None, PresenceVersion::default());
+            let (at_ms, version) = (now.wall_ms, PresenceVersion::default());
+            let user = user.map(std::sync::Arc::from);
             fx.events.push(ClientEvent { at_ms, client_id, user, version, what });
         }
         let reason = match why {
@@ -194,7 +210,8 @@ impl Broker {
             Denial::Banned => CloseReason::Banned,
             _ => CloseReason::AuthFailed,
         };
-        let denied = Denied { who: Some(client_id.into()), ..Denied::of(why, reason) };
+        let (who, user) = (Some(client_id.into()), user.map(Box::from));
+        let denied = Denied { who, user, ..Denied::of(why, reason) };
         fx.deliveries.push((from, SessionDelivery::Refused(Box::new(denied))));
     }
 
@@ -303,9 +320,11 @@ mod tests {
             (Denial::BadCredentials, CloseReason::AuthFailed),
         ] {
             let (mut broker, mut fx) = (broker(|_| {}), Effects::default());
-            broker.turn_away(NOW, conn(1), "a", why, &mut fx);
+            let claimed = Claimed { client_id: "a", user: Some("ann") };
+            broker.turn_away(NOW, conn(1), claimed, why, &mut fx);
             let [(_, SessionDelivery::Refused(denied))] = &fx.deliveries[..] else { panic!() };
             assert_eq!((denied.why, denied.reason), (why, reason));
+            assert_eq!((denied.who.as_deref(), denied.user.as_deref()), (Some("a"), Some("ann")));
             assert_eq!(fx.counters.of(TopicCounter::SessionsRefused), 1);
             let by_source = fx.counters.of(TopicCounter::SourceRefused);
             assert_eq!(by_source, u64::from(why == Denial::Rate), "{why:?}");

@@ -4,6 +4,7 @@
 //! will belongs to its connection: a farewell discards it, any other end has it published, after
 //! its delay or at the session's end.
 
+use super::access::Claimed;
 use super::admissions::Proven;
 use super::endings::{Ending, MESSAGES, UNITS_A_TURN, UNITS_AT_ONCE};
 use super::record::NEVER_S;
@@ -253,9 +254,10 @@ impl Broker {
         proven: Box<Proven>,
         fx: &mut Effects,
     ) {
-        let id = proven.connect.client_id.clone();
+        let (id, user) = (proven.connect.client_id.clone(), proven.connect.user.clone());
         if let Some(before) = self.endings.wait(from, proven) {
-            self.turn_away(now, before, &id, Denial::Busy, fx);
+            let claimed = Claimed { client_id: &id, user: user.as_deref() };
+            self.turn_away(now, before, claimed, Denial::Busy, fx);
         }
     }
 

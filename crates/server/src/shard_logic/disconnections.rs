@@ -7,12 +7,13 @@
 
 use base::time::Now;
 use model::close::CloseReason;
-use model::id::{ConnRef, ShardId};
+use model::id::{ConnRef, ProductKey, ShardId};
 use model::limits::Limits;
 use model::ports::control::disconnections::{
     ByteCounts, Disconnection, DisconnectionPage, DisconnectionPlace, DisconnectionQuery, Parting,
     cut,
 };
+use model::service::LoginRefusal;
 use net::ConnectionEnd;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -70,12 +71,17 @@ impl Disconnections {
         }
     }
 
-    /// A login is refused: for this reason, of whoever called itself so.
-    pub(super) fn refused(&mut self, conn: ConnRef, why: &'static str, who: Option<&str>) {
-        let client = cut(who.unwrap_or_default()).into();
-        let (product, user, peer) = Default::default();
-        let parting = Parting { conn, client, product, user, peer, since_ms: 0, detail: why };
-        self.parts(parting);
+    /// A login is refused.
+    pub(super) fn refused(&mut self, conn: ConnRef, refusal: &LoginRefusal<'_>) {
+        self.parts(Parting {
+            conn,
+            client: cut(refusal.client.unwrap_or_default()).into(),
+            product: refusal.product.and_then(|product| ProductKey::parse(product).ok()),
+            user: refusal.user.map(|user| cut(user).into()),
+            peer: None,
+            since_ms: 0,
+            detail: refusal.why,
+        });
     }
 
     /// A connection has ended. Gives its entry, unless nothing was sent on it.
@@ -213,9 +219,20 @@ mod tests {
     #[test]
     fn a_refused_login_and_a_failed_handshake_tell_why() {
         let mut ends = ring(10);
-        ends.refused(conn(1), "bad_credentials", Some("till-7"));
+        let refusal = LoginRefusal {
+            why: "bad_credentials",
+            client: Some("till-7"),
+            product: Some("shop"),
+            user: Some("tills"),
+        };
+        ends.refused(conn(1), &refusal);
         let it = ends.ended(at(1), Some(conn(1)), &end(CloseReason::AuthFailed, ""));
-        assert_eq!(it.map(|it| (&*it.client, it.detail)), Some(("till-7", "bad_credentials")));
+        let it = it.expect("kept");
+        assert_eq!(
+            (&*it.client, it.product.as_ref().map(ProductKey::as_str)),
+            ("till-7", Some("shop"))
+        );
+        assert_eq!((it.user.as_deref(), it.detail), (Some("tills"), "bad_credentials"));
         let it = ends.ended(at(2), Some(conn(2)), &end(CloseReason::TlsFailed, "not TLS"));
         assert_eq!(it.map(|it| (it.detail, it.lasted_ms)), Some(("not TLS", None)));
         assert!(ends.ended(at(3), None, &end(CloseReason::Full, "")).is_some());

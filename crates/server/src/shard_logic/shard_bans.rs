@@ -12,7 +12,7 @@ use model::id::ConnRef;
 use model::ports::bans::BanAct;
 use model::presence::{OnlineState, Principal, Transition};
 use model::request::{Bind, PushDelivery, PushRequest, Refusal, Refused};
-use model::service::{Delivery, Request};
+use model::service::{Delivery, LoginRefusal, Request};
 use net::ShardHandle;
 use std::net::SocketAddr;
 
@@ -48,7 +48,10 @@ impl<O: Outside> ServerLogic<O> {
         let address = bind.peer.map(|peer| peer.ip());
         if around.outside.is_banned(now, address, Some(device), BanAct::Refuses) {
             if let Some(handle) = handle {
-                handle.turned_away(from, Refusal::Banned.name(), Some(device));
+                let (why, product) = (Refusal::Banned.name(), Some(bind.product.as_str()));
+                let refusal = LoginRefusal { why, client: Some(device), product, user: None };
+                handle.turned_away(from, why, refusal.client);
+                around.disconnections.refused(from, &refusal);
                 handle.deliver(from, Delivery::Push(PushDelivery::Refused(refused(bind))));
             }
             return true;

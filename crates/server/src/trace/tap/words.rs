@@ -10,7 +10,7 @@ use model::chat::ChatRequest;
 use model::id::ConnRef;
 use model::ports::trace::{TraceField, TraceIdentity, TraceScope, TraceSubject};
 use model::request::PushRequest;
-use model::service::{Delivery, Request, ServiceKind};
+use model::service::{Delivery, LoginRefusal, Request, ServiceKind};
 use model::session::{Denial, Outgoing, SessionDelivery, SessionRequest};
 use model::topic::Publication;
 use proto_mqtt::codec::name;
@@ -180,7 +180,7 @@ fn terms(qos: u8, retain: bool, again: bool) -> Vec<TraceField> {
 
 /// Refusal in a delivery of a service, if it is one.
 fn refused(delivery: &Delivery) -> Option<Vec<TraceField>> {
-    if let Some((why, _)) = delivery.refusal() {
+    if let Some(LoginRefusal { why, .. }) = delivery.refusal() {
         return Some(vec![("what", "login".into()), ("reason", why.into())]);
     }
     let Delivery::Topics(delivery) = delivery else { return None };
