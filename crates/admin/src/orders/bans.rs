@@ -33,7 +33,7 @@ impl BansQuery {
     pub(crate) fn after(&self) -> Result<Option<BanSubject>, Fault> {
         let Some(after) = &self.after else { return Ok(None) };
         let (kind, value) = after.split_once(' ').unwrap_or_default();
-        subject(kind, value).map(Some)
+        BanSubject::parse(kind, value).map(Some).map_err(Fault::bad)
     }
 
     /// The only kind that is wanted; `None`: every kind.
@@ -68,8 +68,8 @@ pub(crate) struct BanBody {
 
 impl BanBody {
     /// The order, of the token with this name.
-    pub(crate) fn order(self, by: &str) -> Result<BanOrder, Fault> {
-        let subject = subject(&self.kind, &self.subject)?;
+    pub(crate) fn order(self, by: &str, domain: &str) -> Result<BanOrder, Fault> {
+        let subject = subject(&self.kind, &self.subject, domain)?;
         let for_s = self.ttl_s.unwrap_or(0);
         if self.ttl_s.is_some_and(|ttl_s| !(1..=TTL_S_MAX).contains(&ttl_s)) {
             return Err(Fault::bad(format!("`ttl_s` is 1 to {TTL_S_MAX}")));
@@ -82,7 +82,26 @@ impl BanBody {
     }
 }
 
-/// A checked subject.
-pub(crate) fn subject(kind: &str, value: &str) -> Result<BanSubject, Fault> {
+/// A checked subject. `user@domain` of this server's own domain is the user.
+pub(crate) fn subject(kind: &str, value: &str, domain: &str) -> Result<BanSubject, Fault> {
+    let name = value.rsplit_once('@').filter(|(_, of)| of.eq_ignore_ascii_case(domain));
+    let value = name.map_or(value, |(name, _)| if kind == "user" { name } else { value });
     BanSubject::parse(kind, value).map_err(Fault::bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_named_with_or_without_the_domain() {
+        let of = |kind, value| subject(kind, value, "chat.example").expect("allowed");
+        let user = |name: &str| BanSubject::User(name.into());
+        assert_eq!(of("user", "bob@Chat.example"), user("bob"));
+        assert_eq!(of("user", "bob"), user("bob"));
+        assert_eq!(of("user", "bob@elsewhere"), user("bob@elsewhere"));
+        let client = BanSubject::Client("bob@chat.example".into());
+        assert_eq!(of("client", "bob@chat.example"), client);
+        assert!(subject("user", "@chat.example", "chat.example").is_err());
+    }
 }

@@ -44,7 +44,7 @@ pub(crate) async fn add(
     Extension(visitor): Extension<Visitor>,
     body: Body<BanBody>,
 ) -> Result<(Extension<About>, Json<BanShown>), Fault> {
-    let order = body.read()?.order(&caller.0.name)?;
+    let order = body.read()?.order(&caller.0.name, &api.settings.chat_domain)?;
     if visitor.address.is_some_and(|address| order.subject.refuses_address(address)) {
         return Err(Fault::refused("this would ban the address that you call from"));
     }
@@ -67,7 +67,7 @@ pub(crate) async fn remove(
     path: Pair,
 ) -> Told<Removed> {
     let (kind, value) = pair(path)?;
-    let subject = subject(&kind, &value)?;
+    let subject = subject(&kind, &value, &api.settings.chat_domain)?;
     let by = caller.0.name.clone();
     match change(&api, move |bans| bans.remove(&subject, &by)).await? {
         true => Ok(Json(Removed { removed: true })),

@@ -301,9 +301,9 @@ fn every_example_of_an_order_is_one() {
                 Some("ApiTokenOrder") => body::read::<ApiTokenBody>(&body)
                     .and_then(|order| order.order(NOW_MS))
                     .map(drop),
-                Some("BanOrder") => {
-                    body::read::<BanBody>(&body).and_then(|ban| ban.order("a")).map(drop)
-                }
+                Some("BanOrder") => body::read::<BanBody>(&body)
+                    .and_then(|ban| ban.order("a", "a.example"))
+                    .map(drop),
                 Some("RedeliverOrder") => body::read::<RedeliverBody>(&body).map(drop),
                 Some("AuditOrder") => {
                     body::read::<AuditBody>(&body).and_then(|audit| audit.order()).map(drop)
