@@ -9,6 +9,14 @@ use lab::plan::Span;
 use serde_json::Value;
 use server::clock::wall_ms;
 
+/// Milliseconds of a day.
+const DAY_MS: u64 = 86_400_000;
+
+/// Printed instead of a table without a line.
+const NONE_FOUND: &str = "No disconnection found. A client that is connected has none: see \
+                          `holdline clients`; the server forgets the oldest beyond \
+                          `disconnections_max`.\n";
+
 /// Filter of the disconnections.
 #[derive(Args)]
 pub struct Disconnections {
@@ -27,10 +35,10 @@ pub struct Disconnections {
     #[arg(long)]
     protocol: Option<String>,
     /// Only since then: a duration as in 15m, a time of day as in 03:10 or a date and time as in
-    /// 2026-11-29T03:10 (UTC)
+    /// 2026-11-29T03:10 (UTC). A time of day is the last one
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Only before then, in the same notation
+    /// Only before then, in the same notation. A time of day is the first one after --since
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
     /// Maximum number of entries; the newest are shown first
@@ -44,22 +52,49 @@ pub fn disconnections(
     json: bool,
     wanted: &Disconnections,
 ) -> Result<String, String> {
-    let time = |text: &Option<String>| {
-        let parsed = text.as_deref().map(|text| unix_ms(text, wall_ms()));
-        parsed.transpose().map(|ms| ms.map(|ms| ms.to_string()))
-    };
+    let (since_ms, until_ms) = period(wanted.since.as_deref(), wanted.until.as_deref(), wall_ms())?;
     let filters = [
         ("client_id", wanted.client.clone()),
         ("user", wanted.user.clone()),
         ("address", wanted.from.clone()),
         ("reason", wanted.reason.clone()),
         ("protocol", wanted.protocol.clone()),
-        ("since_ms", time(&wanted.since)?),
-        ("until_ms", time(&wanted.until)?),
+        ("since_ms", since_ms.map(|ms| ms.to_string())),
+        ("until_ms", until_ms.map(|ms| ms.to_string())),
     ];
     let asked = query("/v1/disconnections", &filters);
     let found = server.pages(&asked, "disconnections", wanted.limit)?;
-    Ok(if json { lines(&found) } else { table(&found) })
+    Ok(match found.is_empty() {
+        _ if json => lines(&found),
+        true => NONE_FOUND.into(),
+        false => table(&found),
+    })
+}
+
+/// The first and the last Unix millisecond of a period. The error says why it is none.
+fn period(
+    since: Option<&str>,
+    until: Option<&str>,
+    now_ms: u64,
+) -> Result<(Option<u64>, Option<u64>), String> {
+    let since_ms = since.map(|text| unix_ms(text, now_ms)).transpose()?;
+    let mut until_ms = until.map(|text| unix_ms(text, now_ms)).transpose()?;
+    let is_time_of_day = until.is_some_and(|text| text.contains(':') && !text.contains('T'));
+    if let (Some(since_ms), Some(until_ms), true) = (since_ms, &mut until_ms, is_time_of_day)
+        && *until_ms <= since_ms
+        && *until_ms + DAY_MS - since_ms <= DAY_MS / 2
+    {
+        // From 02:55 to 03:20, said at 03:01: an end that is still to come.
+        *until_ms += DAY_MS;
+    }
+    match (since_ms, until_ms) {
+        (Some(from), Some(to)) if to <= from => Err(format!(
+            "--until {} is not after --since {}; write the date too, as in 2026-11-29T03:10",
+            until.unwrap_or_default(),
+            since.unwrap_or_default()
+        )),
+        period => Ok(period),
+    }
 }
 
 /// The Unix millisecond that a text means: a duration before now, a time of day (the last one), or
@@ -69,12 +104,12 @@ fn unix_ms(text: &str, now_ms: u64) -> Result<u64, String> {
     if let Some((day, time)) = text.split_once('T') {
         let day = day_number(day).ok_or_else(wrong)?;
         let time = day_ms(time.trim_end_matches('Z')).ok_or_else(wrong)?;
-        return Ok(day * 86_400_000 + time);
+        return Ok(day * DAY_MS + time);
     }
     if text.contains(':') {
         let time = day_ms(text.trim_end_matches('Z')).ok_or_else(wrong)?;
-        let at = now_ms - now_ms % 86_400_000 + time;
-        return Ok(if at > now_ms { at.saturating_sub(86_400_000) } else { at });
+        let at = now_ms - now_ms % DAY_MS + time;
+        return Ok(if at > now_ms { at.saturating_sub(DAY_MS) } else { at });
     }
     let before: Span = text.parse().map_err(|_| wrong())?;
     Ok(now_ms.saturating_sub(before.0.as_millis() as u64))
@@ -192,6 +227,23 @@ mod tests {
         assert_eq!(ms("2026-11-29T03:14"), Ok(NOW_MS - 15_000));
         for wrong in ["", "15", "m", "25:00", "03:60", "2026-13-01T00:00", "2026-11-29T", "now"] {
             assert!(ms(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_period_ends_behind_its_beginning() {
+        let of = |since, until| period(Some(since), Some(until), NOW_MS);
+        let minute = 60_000;
+        let soon = NOW_MS - 15_000 + 6 * minute;
+        assert_eq!(of("02:55", "03:20"), Ok((Some(NOW_MS - 15_000 - 19 * minute), Some(soon))));
+        let (from, to) = (NOW_MS - 15_000 - 14 * minute, NOW_MS - 15_000 - 4 * minute);
+        assert_eq!(of("03:00", "03:10"), Ok((Some(from), Some(to))));
+        let night = of("23:50", "00:10").expect("a period");
+        assert_eq!(night.1.zip(night.0).map(|(to, from)| to - from), Some(20 * minute));
+        assert_eq!(period(None, Some("03:20"), NOW_MS), Ok((None, Some(soon - DAY_MS))));
+        for (since, until) in [("03:10", "03:00"), ("5m", "15m"), ("2026-11-29T03:00", "1d")] {
+            let why = of(since, until).expect_err("no period");
+            assert!(why.starts_with(&format!("--until {until} is not after --since")), "{why}");
         }
     }
 
