@@ -178,8 +178,14 @@ impl Link {
             true => (
                 ConnectErrorKind::Tls,
                 format!(
-                    "{address}: TLS handshake failed: {why}. Check the CA certificates (--cafile) \
-                     and whether the broker speaks TLS on this port"
+                    "{address}: TLS handshake failed: {why}. {}",
+                    match why.ends_with(crate::trust::EXPIRED) {
+                        true => "Renew the server's certificate, or set the clock of this machine",
+                        false => {
+                            "Check the CA certificates (--cafile) and whether the broker speaks \
+                             TLS on this port"
+                        }
+                    }
                 ),
             ),
             false => (

@@ -223,11 +223,14 @@ fn is_authority(error: &Error) -> bool {
     format!("{doubt:?}").contains("CaUsedAsEndEntity")
 }
 
+/// End of the words about a certificate that has expired.
+pub(crate) const EXPIRED: &str = "it has expired";
+
 /// A TLS error in words. rustls shows most faults of a certificate as names of its own types.
 pub fn tls_words(error: &Error) -> String {
     let Error::InvalidCertificate(doubt) = error else { return error.to_string() };
     let why = match doubt {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired",
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => EXPIRED,
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "it is not valid yet"
         }

@@ -135,10 +135,17 @@ fn certificate(it: &CertificateStatus) -> HostRow {
     };
     HostRow {
         item: format!("{} {}", it.kind.replace('_', " "), it.file),
-        value: format!("{} days left", it.days_left),
+        value: match it.days_left {
+            days if it.state == "expired" => format!("expired {} days ago", -days),
+            days => format!("{days} days left"),
+        },
         need: "more than 30 days".to_owned(),
         fitness,
-        symptom: "TLS with clients fails once it has expired".to_owned(),
+        symptom: match it.state {
+            "expired" => "TLS with clients fails",
+            _ => "TLS with clients fails once it has expired",
+        }
+        .to_owned(),
         remedy: "renew it, then `systemctl reload holdline`".to_owned(),
         root: true,
         connections_max: None,
@@ -310,6 +317,11 @@ mod tests {
         assert_eq!(fitness("expired", -1), Fitness::Bad);
         let told = row("expiring", 3);
         assert_eq!((&*told.item, &*told.value), ("certificate a.pem", "3 days left"));
+        let told = row("expired", -30);
+        assert_eq!(
+            (&*told.value, &*told.symptom),
+            ("expired 30 days ago", "TLS with clients fails")
+        );
     }
 
     #[test]

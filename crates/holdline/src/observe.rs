@@ -33,8 +33,8 @@ pub struct Arguments {
     /// URL of the server's Prometheus metrics
     #[arg(long, value_name = "URL")]
     metrics: Option<String>,
-    /// Token for the metrics
-    #[arg(long, env = "HOLDLINE_TOKEN", hide_env_values = true, requires = "metrics")]
+    /// Token for --metrics
+    #[arg(long, env = "HOLDLINE_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// Sampling interval
     #[arg(long, value_name = "TIME", default_value = "1s")]

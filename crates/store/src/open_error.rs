@@ -221,7 +221,7 @@ impl fmt::Display for OpenError {
             ),
             OpenError::Failed { path, error } => write!(
                 f,
-                "{}: {error}: mend the cause, or give another data folder with --data",
+                "{}: {error}. Check the path, its permissions and the room on the disk",
                 path.display()
             ),
         }
@@ -281,7 +281,7 @@ mod tests {
                 OpenError::Corrupt { path: path(), offset: 9, why: "a bit fell" },
                 ["damaged at byte 9: a bit fell", "from a backup"],
             ),
-            (OpenError::Failed { path: path(), error: error() }, [": it broke:", "mend the cause"]),
+            (OpenError::Failed { path: path(), error: error() }, [": it broke.", "Check the path"]),
         ] {
             let told = error.to_string();
             assert!(told.starts_with("/data"), "{told}");

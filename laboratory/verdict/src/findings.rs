@@ -161,7 +161,11 @@ fn rank(side: &str) -> u8 {
 fn no_limit(case: &Case, found: &[Finding]) -> Finding {
     let total = &case.run.total;
     let most = case.highest(crate::columns::ONLINE).map_or(0.0, |(_, online)| online);
-    let most = words::count(most.max(total.online as f64));
+    let most = most.max(total.online as f64);
+    let what = match most == 0.0 {
+        true => "No client came online.".to_owned(),
+        false => format!("No limit was reached up to {} clients online.", words::count(most)),
+    };
     let errors = words::count(total.causes.errors() as f64);
     let mut evidence = format!(
         "{} clients planned, {} connection attempts, {errors} errors",
@@ -185,7 +189,7 @@ fn no_limit(case: &Case, found: &[Finding]) -> Finding {
     Finding {
         gravity: Gravity::Note,
         side: String::new(),
-        what: format!("No limit was reached up to {most} clients online."),
+        what,
         evidence,
         remedy: String::new(),
         from_ms: 0,

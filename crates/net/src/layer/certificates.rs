@@ -63,9 +63,18 @@ pub(super) fn pair(
 ) -> Result<Arc<CertifiedKey>, TlsError> {
     let chain = read(certificate)?;
     let secret = PrivateKeyDer::from_pem_file(key)
-        .map_err(|error| wrong(key, format!("no readable PEM private key: {error}")))?;
+        .map_err(|error| wrong(key, unreadable("private key", &error)))?;
     certified(chain, secret, provider).map_err(|error| {
-        let what = format!("certificate and key ({}) do not match: {error}", key.display());
+        let what = match error {
+            rustls::Error::InconsistentKeys(_) => {
+                format!("certificate and key ({}) do not match", key.display())
+            }
+            rustls::Error::InvalidCertificate(_) => {
+                "the certificate cannot be used: it must be an X.509 certificate of version 3"
+                    .into()
+            }
+            error => format!("the key ({}) cannot be used: {error}", key.display()),
+        };
         wrong(certificate, what)
     })
 }
@@ -76,7 +85,15 @@ pub(super) fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError
     match read {
         Ok(chain) if chain.is_empty() => Err(wrong(path, "no PEM certificate found".into())),
         Ok(chain) => Ok(chain),
-        Err(error) => Err(wrong(path, format!("no readable PEM certificate: {error}"))),
+        Err(error) => Err(wrong(path, unreadable("certificate", &error))),
+    }
+}
+
+/// Why a PEM file of this cannot be read.
+fn unreadable(what: &str, error: &rustls::pki_types::pem::Error) -> String {
+    match error {
+        rustls::pki_types::pem::Error::Io(error) => format!("cannot read the {what}: {error}"),
+        error => format!("no readable PEM {what}: {error}"),
     }
 }
 

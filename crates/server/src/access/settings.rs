@@ -78,12 +78,12 @@ impl Settings {
         let access = &self.access;
         let mut files = PeopleFiles::default();
         if let Some(path) = &access.password_file {
-            let text = read(path, FILE_BYTES_MAX)?;
+            let text = read(path, FILE_BYTES_MAX).map_err(of_key("password_file"))?;
             let name = path.display().to_string();
             files.accounts = Accounts::parse(&name, &text).map_err(|all| all.to_string())?;
         }
         if let Some(path) = &access.acl_file {
-            let text = read(path, FILE_BYTES_MAX)?;
+            let text = read(path, FILE_BYTES_MAX).map_err(of_key("acl_file"))?;
             let name = path.display().to_string();
             files.acl = Some(AclFile::parse(&name, &text).map_err(|all| all.to_string())?);
         }
@@ -243,6 +243,11 @@ fn policy(token: &Token) -> Result<TokenPolicy, String> {
         acl_claim: token.acl_claim.clone(),
         fetches_keys: !token.jwks_url.is_empty(),
     })
+}
+
+/// Adds the key of `[access]` that names a file to the words about it.
+fn of_key(key: &'static str) -> impl Fn(String) -> String {
+    move |why| format!("[access] {key}: {why}; create the file, or remove the key")
 }
 
 fn read(path: &Path, bytes_max: u64) -> Result<String, String> {
