@@ -250,6 +250,7 @@ fn sentence(need: &Need, rows: &[HostRow]) -> String {
     let unknown = number(Fitness::Unknown);
     let verdict = match (bad, weak) {
         (0, 0) => "is fit".to_owned(),
+        (0, 1) => "is fit, with 1 weak setting,".to_owned(),
         (0, _) => format!("is fit, with {weak} weak settings,"),
         _ => format!("is NOT fit ({bad} bad, {weak} weak)"),
     };

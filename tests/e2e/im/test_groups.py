@@ -285,7 +285,7 @@ class Commands(Terminal):
         self.assertEqual(self.listed(carol, group),
                          ["ann owner", "bob admin", "carol member", "dave member muted"])
         answer = run("im", "send", *self.flags(dave), group, "may I?")
-        self.assertEqual((answer.returncode, answer.stderr), (1, "not sent: muted\n"))
+        self.assertEqual((answer.returncode, answer.stderr), (1, f"not sent to {group}: muted\n"))
         for words in (["open", group], ["unmute", group, dave], ["demote", group, self.bob],
                       ["rename", group, "--id", "0" * 31 + "1", "dinner"], ["remove", group, dave],
                       ["hand-over", group, self.bob]):

@@ -20,7 +20,7 @@ class Tools(Terminal):
         self.assertEqual(first, again)
         self.assertGreater(int(first), 0)
         other = run("im", "send", *self.flags(self.ann), "--id", word, self.bob, "other")
-        self.assertEqual((other.returncode, other.stderr), (1, "not sent: conflict\n"))
+        self.assertEqual((other.returncode, other.stderr), (1, f"not sent to {self.bob}: conflict\n"))
         for number in range(4):
             self.im("send", self.bob, self.ann, f"answer {number}")
         told = self.im("history", self.ann, self.bob, "--count", "3").splitlines()
@@ -33,7 +33,8 @@ class Tools(Terminal):
     def test_what_is_no_account_is_not_written_to(self):
         answer = run("im", "send", *self.flags(self.ann), "nobody.at.all", "hello")
         self.assertEqual(answer.returncode, 1)
-        self.assertEqual(answer.stderr, "not sent: unknown_account\n")
+        self.assertEqual(answer.stderr, "not sent to nobody.at.all: unknown_account. An account exists "
+                         "once its user was created and has logged in\n")
         answer = run("im", "send", *self.flags(self.ann), "No Body", "hello")
         self.assertIn("allowed are a to z", answer.stderr)
 

@@ -102,9 +102,10 @@ impl Fault {
             );
             return Fault::new(StatusCode::FORBIDDEN, "scope_missing", message);
         }
+        let or_admin = if wanted.contains("`admin`") { "" } else { " (or `admin`)" };
         let message = format!(
-            "this needs a token with the scope {wanted} (or `admin`), but {name} has `{has}`: \
-             create another one (POST /v1/tokens)"
+            "this needs a token with the scope {wanted}{or_admin}, but {name} has `{has}`: create \
+             another one (POST /v1/tokens)"
         );
         Fault::new(StatusCode::FORBIDDEN, "scope_missing", message)
     }

@@ -57,12 +57,21 @@ pub(super) fn send(arguments: Arguments) -> Result<(), Failure> {
     session.order(ImOrder::Send { number: 1, to, client_id, content });
     let id = answer(&mut session, |event| match event {
         ImEvent::Sent { number: 1, id, .. } => Some(Ok(id)),
-        ImEvent::Failed { number: 1, word, .. } => Some(Err(format!("not sent: {word}"))),
+        ImEvent::Failed { number: 1, word, .. } => Some(Err(not_sent(&arguments.to, &word))),
         _ => None,
     })?;
     out!("{id}");
     goodbye(session);
     Ok(())
+}
+
+/// Why a message was not sent.
+fn not_sent(to: &str, word: &str) -> String {
+    let remedy = match word {
+        "unknown_account" => ". An account exists once its user was created and has logged in",
+        _ => "",
+    };
+    format!("not sent to {to}: {word}{remedy}")
 }
 
 /// The id that was given, or one that nobody else gives.
