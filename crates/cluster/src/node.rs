@@ -76,6 +76,56 @@ impl MajorityProof {
     }
 }
 
+/// Another process with this node's number: it runs on a copy of this node's data folder.
+///
+/// Of two such processes the one that began first goes on. The later one proves nothing, and so it
+/// leads nothing, until the earlier one has been silent for [`GONE`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Namesake {
+    heard: Option<Instant>,
+    earlier: Option<Instant>,
+    earlier_beats: u8,
+}
+
+/// A process is gone when it was silent for so long: three beats, or three proofs, are missing.
+const GONE: Duration = Duration::from_secs(15);
+
+/// So many beats of an earlier process show that it runs: one may be left of the process before.
+const EARLIER_BEATS: u8 = 2;
+
+impl Namesake {
+    /// A beat, or a value of the table, of a process with this node's number. `mine` is the number
+    /// of this process's start, `boot` that of the other's.
+    pub fn hear(&mut self, now: Instant, mine: u64, boot: u64) {
+        if boot < mine {
+            self.earlier_beats = self.earlier_beats.saturating_add(1);
+            if self.earlier_beats < EARLIER_BEATS {
+                return;
+            }
+            self.earlier = Some(now);
+        }
+        if boot != mine {
+            self.heard = Some(now);
+        }
+    }
+
+    /// A process with this node's number answered a question of this one: it runs.
+    pub fn answered(&mut self, now: Instant, mine: u64, boot: u64) {
+        self.earlier_beats = EARLIER_BEATS;
+        self.hear(now, mine, boot);
+    }
+
+    /// Whether such a process runs.
+    pub fn is_there(&self, now: Instant) -> bool {
+        self.heard.is_some_and(|at| now.since(at) < GONE)
+    }
+
+    /// Whether this process must not lead: the other one began before it.
+    pub fn goes_first(&self, now: Instant) -> bool {
+        self.earlier.is_some_and(|at| now.since(at) < GONE)
+    }
+}
+
 /// The last beats of the other nodes.
 #[derive(Clone, Debug, Default)]
 pub struct PeerBeats {
@@ -120,6 +170,24 @@ mod tests {
 
     fn at(seconds: u64) -> Instant {
         Instant::from_nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn of_two_processes_with_one_number_the_later_one_waits_until_the_other_is_gone() {
+        let (mut early, mut late) = (Namesake::default(), Namesake::default());
+        early.hear(at(100), 7, 8);
+        assert!(early.is_there(at(114)) && !early.goes_first(at(100)), "it goes on");
+        assert!(!early.is_there(at(115)), "the other one is gone");
+        late.hear(at(100), 8, 8);
+        assert!(!late.is_there(at(100)), "its own beat");
+        late.hear(at(100), 8, 7);
+        assert!(!late.is_there(at(100)), "one beat may be left of the process before");
+        late.hear(at(101), 8, 7);
+        assert!(late.is_there(at(101)) && late.goes_first(at(115)));
+        assert!(!late.goes_first(at(116)), "it may lead again");
+        let mut asked = Namesake::default();
+        asked.answered(at(100), 8, 7);
+        assert!(asked.goes_first(at(100)), "whoever answers runs");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::shared::Shared;
 use crate::turn::{ClusterNotice, LeaderAddress, Turn};
 use base::time::Instant;
 use cluster::batch::LogLeader;
-use cluster::node::{MajorityProof, PeerBeats};
+use cluster::node::{MajorityProof, Namesake, PeerBeats};
 use cluster::port::LogCommand;
 use copies::{CopyEnd, Given};
 use nats::{Nats, NatsEvent};
@@ -93,6 +93,10 @@ pub(crate) struct Driver {
     pub(crate) slots: Vec<Slot>,
     pub(crate) proof: MajorityProof,
     pub(crate) peers: PeerBeats,
+    pub(crate) namesake: Namesake,
+    pub(crate) has_namesake: bool,
+    /// No proof before this time.
+    pub(crate) proves_from: Instant,
     pub(crate) heard: HashMap<u16, Instant>,
     pub(crate) table: Table,
     pub(crate) given: Vec<Given>,
@@ -111,6 +115,8 @@ pub(crate) struct Driver {
     /// Whether the thread hangs, as the watchdog sees it, and sends nothing to others.
     pub(crate) is_mute: bool,
     pub(crate) seconds: u64,
+    /// The node leaves because another one leads.
+    pub(crate) is_deposed: bool,
     /// The server wants to leave for a follower.
     pub(crate) is_to_leave: bool,
     pub(crate) is_over: bool,
@@ -138,6 +144,9 @@ impl Driver {
             serving: Serving::Follows(None),
             proof: MajorityProof::default(),
             peers: PeerBeats::default(),
+            namesake: Namesake::default(),
+            has_namesake: false,
+            proves_from: Instant::default(),
             heard: HashMap::new(),
             table: Table::default(),
             given: Vec::new(),
@@ -153,6 +162,7 @@ impl Driver {
             pulse: beats::Pulse::default(),
             is_mute: false,
             seconds: 0,
+            is_deposed: false,
             is_to_leave: false,
             is_over: false,
         }

@@ -81,8 +81,8 @@ pub enum ClusterNotice {
         /// The difference.
         why: String,
     },
-    /// Another process has this node's number.
-    SameNumber,
+    /// Another process has this node's number, or has it no more.
+    SameNumber(bool),
     /// Complaint of NATS or a part of it.
     Nats(String),
     /// A follower's disk is full: it follows again when there is room.

@@ -127,11 +127,7 @@ impl Driver {
     fn hear(&mut self, beat: Beat) {
         let now = self.clock.now();
         if beat.by.node == self.me.node {
-            if beat.by.boot > self.me.boot && !self.table.is_told_same {
-                self.table.is_told_same = true;
-                self.notice(ClusterNotice::SameNumber);
-            }
-            return;
+            return self.namesake.hear(now, self.me.boot, beat.by.boot);
         }
         self.heard.insert(beat.by.node.number(), now);
         if beat.logs.iter().any(|told| told.role == LogRole::Left) {
@@ -148,9 +144,12 @@ impl Driver {
         let mut words = subject.split('.').skip(1).map(|word| word.parse::<u64>().ok());
         let (Some(Some(first)), Some(Some(ask))) = (words.next(), words.next()) else { return };
         let Some(beat) = Beat::read(self.fingerprint, payload) else { return };
+        if beat.by.node == self.me.node {
+            return self.namesake.answered(self.clock.now(), self.me.boot, beat.by.boot);
+        }
         let (log, _) = of_tag([first, 0, 0, 0]);
         let state = beat.logs.iter().find(|told| told.log == log).copied();
-        let Some(state) = state.filter(|_| beat.by.node != self.me.node) else { return };
+        let Some(state) = state else { return };
         self.answer([first, 0, ask, 0], LogEvent::CopyState { ask, node: beat.by.node, state });
     }
 

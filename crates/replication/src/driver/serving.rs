@@ -140,6 +140,7 @@ impl Driver {
     }
 
     fn leave(&mut self, why: LeaveReason) {
+        self.is_deposed = why == LeaveReason::Deposed;
         let logs = match &self.serving {
             Serving::Open(logs) => Some(Arc::clone(logs)),
             _ => None,
@@ -163,7 +164,9 @@ impl Driver {
     }
 
     pub(super) fn logs_closed(&mut self) {
-        let until = self.clock.now() + LAST;
+        // Of a deposed leader nothing more is acknowledged.
+        let last = if self.is_deposed { Duration::ZERO } else { LAST };
+        let until = self.clock.now() + last;
         self.serving = Serving::Over(until);
         for log in 0..self.slots.len() as u16 {
             self.event(log, LogEvent::Closed);

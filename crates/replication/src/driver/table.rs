@@ -5,14 +5,20 @@ use super::slot::of_tag;
 use crate::names::{Key, log_key, node_key, read_key};
 use crate::one_node;
 use crate::turn::ClusterNotice;
+use crate::wire::write_ask;
 use base::time::Instant;
 use cluster::port::LogEvent;
 use cluster::wire::table::{ClusterEntry, LogEntry, NodeEntry};
 use nats::{NatsError, TableValue, Tag};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Formats that this build writes.
 pub(crate) const LEVEL: u16 = 1;
+
+/// Another process with this node's number has so long to answer before this one first proves that
+/// it reaches the table. One that is slower is noticed by its beats.
+const NAMESAKE: Duration = Duration::from_millis(300);
 
 /// The tag of the node's own value, which is of no log ...
 const OWN: u64 = u64::MAX;
@@ -37,7 +43,6 @@ pub(crate) struct Table {
     is_ours: bool,
     is_told_gone: bool,
     is_told_member: bool,
-    pub(super) is_told_same: bool,
 }
 
 impl Table {
@@ -62,6 +67,12 @@ impl Driver {
             }
             Some(Key::Node(node)) => {
                 let entry = value.as_deref().and_then(NodeEntry::read);
+                if let Some(entry) = entry.as_ref().filter(|_| node == self.me.node)
+                    && entry.boot > self.me.boot
+                {
+                    // One that began later. What an earlier one left says not that it runs.
+                    self.namesake.hear(self.clock.now(), self.me.boot, entry.boot);
+                }
                 match entry {
                     Some(entry) => self.table.nodes.insert(node.number(), (revision, entry)),
                     None => self.table.nodes.remove(&node.number()),
@@ -78,7 +89,12 @@ impl Driver {
 
     pub(super) fn table_whole(&mut self) {
         self.note_connected(true);
-        self.table.is_whole = true;
+        if !std::mem::replace(&mut self.table.is_whole, true) {
+            // Whether another process has this node's number: such a one answers, too.
+            let (ask, reply) = (write_ask(one_node::FIRST), format!("{}.0.0", self.inbox));
+            self.nats.say(self.names.ask(), Some(reply), ask);
+            self.proves_from = self.clock.now() + NAMESAKE;
+        }
         self.table.is_told_gone = false;
         self.check_cluster();
         // New streams have as many copies as the table.
@@ -149,16 +165,18 @@ impl Driver {
             return;
         }
         let me = self.me.node.number();
-        let Some((known, entry)) = self.table.nodes.get(&me) else {
+        let Some((known, _)) = self.table.nodes.get(&me) else {
             if !std::mem::replace(&mut self.table.is_told_member, true) {
                 self.notice(ClusterNotice::NotAMember);
             }
             return;
         };
-        if entry.boot > self.me.boot {
-            if !std::mem::replace(&mut self.table.is_told_same, true) {
-                self.notice(ClusterNotice::SameNumber);
-            }
+        let is_there = self.namesake.is_there(now);
+        let revision = self.table.revision.unwrap_or(*known).max(*known);
+        if std::mem::replace(&mut self.has_namesake, is_there) != is_there {
+            self.notice(ClusterNotice::SameNumber(is_there));
+        }
+        if self.namesake.goes_first(now) || now < self.proves_from {
             return;
         }
         let Some(ask) = self.proof.tick(now) else { return };
@@ -169,7 +187,6 @@ impl Driver {
             name: settings.node_name.as_str().into(),
             addresses: settings.advertise.iter().map(|it| it.as_str().into()).collect(),
         };
-        let revision = self.table.revision.unwrap_or(*known).max(*known);
         let (key, value) = (node_key(self.me.node), Some(value.write()));
         let change = TableValue { key, revision, value };
         self.nats.set_later([OWN, 0, ask, 0], self.names.bucket(), change);

@@ -103,6 +103,36 @@ fn a_standby_has_everything_that_was_answered_when_its_leader_is_gone() {
 }
 
 #[test]
+fn a_copy_of_a_node_s_folder_does_not_lead_while_the_node_runs_and_hinders_it_no_more_when_gone() {
+    let servers = NatsServers::start(3);
+    cluster(&servers, 1);
+    let mut one = Node::new(1);
+    one.begin(&servers.addresses());
+    one.lead();
+    one.write(10);
+    one.kill();
+    let mut copy = one.copy_of_folder();
+    one.begin(&servers.addresses());
+    one.lead();
+    copy.begin(&servers.addresses());
+    copy.until_notice("it is told", |notice| *notice == ClusterNotice::SameNumber(true));
+    one.until_notice("it is told", |notice| *notice == ClusterNotice::SameNumber(true));
+    one.write(10);
+    assert!(one.is_serving(), "the later process takes nothing from the earlier one");
+    copy.kill();
+    one.until_notice("the copy is gone", |notice| *notice == ClusterNotice::SameNumber(false));
+    one.write(10);
+    assert!(one.is_serving());
+
+    // The copy alone leads when the other one has been silent.
+    copy.begin(&servers.addresses());
+    copy.until_notice("it is told", |notice| *notice == ClusterNotice::SameNumber(true));
+    one.kill();
+    copy.lead();
+    copy.has_all_of(&[&one]);
+}
+
+#[test]
 fn a_stream_that_is_removed_begins_anew_behind_the_leaders_disk() {
     let servers = NatsServers::start(3);
     cluster(&servers, 2);

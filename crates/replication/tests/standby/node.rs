@@ -222,6 +222,19 @@ impl Node {
         self.close();
     }
 
+    /// A node with this one's number, whose folder is a copy of this one's.
+    pub(crate) fn copy_of_folder(&self) -> Node {
+        assert!(self.replication.is_none(), "it does not run");
+        let copy = Node::new(self.number);
+        let files = std::process::Command::new("cp")
+            .arg("-a")
+            .arg(self.folder.path().join("."))
+            .arg(copy.folder.path())
+            .status();
+        assert!(files.expect("cp runs").success());
+        copy
+    }
+
     pub(crate) fn wipe(&mut self) {
         assert!(self.replication.is_none(), "it does not run");
         self.folder = tempfile::tempdir().expect("a folder");

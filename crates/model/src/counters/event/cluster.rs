@@ -64,10 +64,13 @@ kinds! {
         /// The table under this name belongs to a cluster with another secret, or another number
         /// of logs: `[cluster] name` or `nats` is wrong, or the data folder is.
         OTHER_CLUSTER "other_cluster" error "the cluster under this name is another one" [why];
-        /// Another process has this node's number: a copied data folder. Neither leads any more:
-        /// stop the copy, then restart the other.
+        /// Another process has this node's number: a copied data folder. The one that was started
+        /// later does not lead while the other runs. Stop the copy; nothing need be restarted.
         SAME_NODE_NUMBER "same_node_number" error
             "another process has the number of this node" [node];
+        /// The other process with this node's number has been silent for 15 s.
+        SAME_NODE_NUMBER_ENDED "same_node_number_ended" info
+            "no other process has the number of this node any more" [node];
         /// A new leader could not start, for this reason. The process ends, and another node takes
         /// over.
         LEAD_FAILED "lead_failed" error "this node was to lead, and could not start" [error];
