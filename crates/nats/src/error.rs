@@ -41,8 +41,9 @@ pub(crate) fn of_answer(answer: &Value) -> Option<NatsError> {
         10071 | 10164 => NatsError::Refused,
         // Stream not found.
         10059 => NatsError::Gone,
-        // Store failed (a stream of `discard: new` at its bytes), storage, memory, resources.
-        10077 | 10047 | 10028 | 10023 => NatsError::Full,
+        // Store failed (a stream of `discard: new` at its bytes), storage, memory, resources of the
+        // servers, resources of the account.
+        10077 | 10047 | 10028 | 10023 | 10002 => NatsError::Full,
         // No leader, not the leader, no answer of peers, consumer not found.
         10008 | 10009 | 10012 | 10014 | 10074 => NatsError::Silent,
         _ => {
@@ -65,7 +66,7 @@ mod tests {
         };
         assert_eq!(of(10071), Some(NatsError::Refused));
         assert_eq!(of(10059), Some(NatsError::Gone));
-        assert_eq!(of(10077), Some(NatsError::Full));
+        assert_eq!((of(10077), of(10002)), (Some(NatsError::Full), Some(NatsError::Full)));
         assert_eq!(of(10008), Some(NatsError::Silent));
         assert_eq!(of(10058), Some(NatsError::Other("words (10058)".into())));
         assert_eq!(of_answer(&json!({"stream": "S", "seq": 4})), None);

@@ -91,11 +91,18 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
         }
     }
 
-    /// Answers leave, at once or when what they tell of is acknowledged.
+    /// Answers leave, at once or when what they tell of is acknowledged. That there is no room tells
+    /// of nothing: it leaves at once, as `Busy` does, for a stream without room may acknowledge
+    /// nothing for long.
     fn answer(&mut self, answers: impl Iterator<Item = Answered>) {
         match self.engine.awaited() {
             0 => tell(&self.on_complete, answers),
-            index => self.held.hold(index, Leaving::Answers(answers.collect())),
+            index => {
+                let is_full = |(_, answer): &Answered| *answer == Err(StoreError::Full);
+                let (refused, held): (Vec<_>, Vec<_>) = answers.partition(is_full);
+                tell(&self.on_complete, refused.into_iter());
+                self.held.hold(index, Leaving::Answers(held));
+            }
         }
     }
 

@@ -302,6 +302,18 @@ fn a_log_leads_on_in_the_epoch_of_a_lead_that_it_followed() {
     on.longer_than(1);
     logs.acknowledge(0, on.last());
     assert!(told.wait(2).is_ok());
+    // A refusal does not wait for what the stream has no room for.
+    submit(&logs, vec![(3, append(4))]);
+    on.longer_than(2);
+    logs.stream_full(0, true);
+    let (before, mut ticket) = (told.count(), 4);
+    while told.count() == before {
+        submit(&logs, vec![(ticket, append(5))]); // until the writer has heard of the stream
+        ticket += 1;
+        std::thread::yield_now();
+    }
+    logs.acknowledge(0, on.last());
+    assert!(told.wait(3).is_ok());
 }
 
 /// States of a simulated folder: which one is where, a file in its folder says.
