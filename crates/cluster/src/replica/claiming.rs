@@ -45,6 +45,8 @@ pub(super) struct Claim {
     copies: Copies,
     /// The compare-and-set that is under way, and its epoch.
     set: Option<(Ask, u32, Instant)>,
+    /// Whether the table named no leader yet when it was set.
+    is_first: bool,
 }
 
 impl Claim {
@@ -114,7 +116,7 @@ impl Replica {
         if view.proof.is_fresh(now) && now >= self.quiet && self.is_turn(view) {
             self.asks += 1;
             let copies = Copies::ask(now, self.asks, out);
-            self.phase = Phase::Claiming(Claim { copies, set: None });
+            self.phase = Phase::Claiming(Claim { copies, set: None, is_first: false });
             self.judge_claim(view, out);
         }
     }
@@ -217,12 +219,14 @@ impl Replica {
         let followers = entry.copies().filter(|node| *node != self.me.node).collect();
         let wanted = entry.wanted.filter(|node| *node != self.me.node);
         let generation = self.generation.max(entry.generation);
+        let is_first = entry.leader.is_none() && entry.epoch == 0;
         let entry = LogEntry { generation, epoch, leader: Some(self.me), wanted, followers };
         self.asks += 1;
         let (ask, revision) = (self.asks, *revision);
         out.push(LogCommand::Claim { ask, revision, entry });
         if let Phase::Claiming(claim) = &mut self.phase {
             claim.set = Some((ask, epoch, view.now + ANSWER));
+            claim.is_first = is_first;
         }
     }
 
@@ -234,22 +238,29 @@ impl Replica {
         out: &mut Vec<LogCommand>,
     ) {
         match &self.phase {
-            Phase::Claiming(Claim { set: Some((asked, epoch, _)), .. }) if *asked == ask => {
-                let epoch = *epoch;
+            Phase::Claiming(Claim { set: Some((asked, epoch, _)), is_first, .. })
+                if *asked == ask =>
+            {
+                let (epoch, is_first) = (*epoch, *is_first);
                 if revision.is_none() {
                     return self.give_way(view.now);
                 }
-                self.fence(view, epoch, out);
+                self.fence(view, (epoch, is_first), out);
             }
             Phase::Fencing(_) => self.generation_named(view, ask, revision, out),
             _ => {}
         }
     }
 
-    fn fence(&mut self, view: &NodeView<'_>, epoch: u32, out: &mut Vec<LogCommand>) {
+    fn fence(
+        &mut self,
+        view: &NodeView<'_>,
+        (epoch, is_first): (u32, bool),
+        out: &mut Vec<LogCommand>,
+    ) {
         self.epoch = epoch;
         let ask = self.next_asks();
-        let mut fencing = Fencing::begin(self.name, self.generation, ask);
+        let mut fencing = Fencing::begin(self.name, self.generation, ask, is_first);
         fencing.tick(view.now, out);
         self.phase = Phase::Fencing(fencing);
     }

@@ -36,6 +36,9 @@ pub(super) struct Fencing {
     pub(super) rest: Vec<StreamBatch>,
     /// This node made the stream of the generation that is read.
     has_created: bool,
+    /// The table never named a leader of this log before the claim: a stream in which nothing was
+    /// ever written is where the log begins.
+    is_first: bool,
     /// The last sequence of the stream that was judged to be of no use; none if it is gone.
     judged: Option<u64>,
 }
@@ -51,10 +54,10 @@ enum Step {
 }
 
 impl Fencing {
-    pub(super) fn begin(name: LogName, generation: u32, ask: Ask) -> Fencing {
+    pub(super) fn begin(name: LogName, generation: u32, ask: Ask, is_first: bool) -> Fencing {
         let follow = Follow::begin(name, generation, ask, true);
         let step = Step::Read(follow);
-        Fencing { step, rest: Vec::new(), has_created: false, judged: None }
+        Fencing { step, rest: Vec::new(), has_created: false, is_first, judged: None }
     }
 
     pub(super) fn tick(&mut self, now: Instant, out: &mut Vec<LogCommand>) {
@@ -79,7 +82,8 @@ impl Replica {
         let Some(ship) = self.ship.take() else { return };
         let rest = ship.into_rest();
         let step = Step::End(self.ending(None));
-        let mut fencing = Fencing { step, rest, has_created: false, judged: None };
+        let (has_created, is_first) = (false, false);
+        let mut fencing = Fencing { step, rest, has_created, is_first, judged: None };
         fencing.tick(view.now, out);
         self.phase = Phase::Fencing(fencing);
     }
@@ -176,13 +180,15 @@ impl Replica {
             return self.give_way(view.now);
         }
         let (has_ended, last) = (counting.ended().is_some(), counting.next() - 1);
-        let is_new = fencing.has_created && counting.is_empty();
+        let is_first = fencing.is_first && last == 0;
+        let told = self.told(view);
+        let own = (self.own.acknowledged(), self.own.end().index);
+        // Where others have more than this copy, they are to begin it.
+        let is_new = counting.is_empty() && (fencing.has_created || is_first && own.1 >= told);
         // Somebody led before, or something was purged: all that was there is forgotten.
         let is_emptied =
             end.is_none() && (self.epoch > 1 || last > 0) && Rule::EmptyStreamIsNoBeginning.holds();
         let is_useless = has_ended || is_emptied || counting.is_void();
-        let own = (self.own.acknowledged(), self.own.end().index);
-        let told = self.told(view);
         let known = own.0.max(told);
         let lacks = counted < known && Rule::NoticeForgetting.holds();
         if !is_new && lacks && own.1 < told {
