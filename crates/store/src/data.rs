@@ -17,6 +17,7 @@ mod held;
 mod log_base;
 mod log_queue;
 mod logs;
+pub mod lost;
 pub(crate) mod opened;
 mod refusals;
 pub(crate) mod rehome;

@@ -6,6 +6,7 @@
 
 use crate::OpenError;
 use crate::data::folder::{OpenLog, log_folder};
+use crate::data::lost::{self, LostRecords};
 use crate::data::{Base, Copying, OpenFolder, Place, Settings};
 use crate::engine::{Engine, EngineSettings, State};
 use model::id::NodeId;
@@ -30,6 +31,16 @@ impl FollowingFolder {
     /// How many logs there are.
     pub fn count(&self) -> u16 {
         self.logs.len() as u16
+    }
+
+    /// The data folder.
+    pub fn path(&self) -> &Path {
+        &self.place.path
+    }
+
+    /// Remembers records that were acknowledged and are in a log no more.
+    pub fn note_lost(&self, lost: LostRecords) -> io::Result<()> {
+        lost::note(&*self.place.files, &self.place.path, lost)
     }
 
     /// The node's number in the cluster.

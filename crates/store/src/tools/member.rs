@@ -7,9 +7,14 @@ use super::{Means, take};
 use crate::OpenError;
 use crate::data::folder::{Format, Layout, check_format};
 use crate::data::{Place, Secrets};
+use crate::files::write_whole;
 use model::id::NodeId;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+/// The file with the name of the cluster that a folder belongs to.
+const CLUSTER_NAME: &str = "cluster.name";
 
 /// Owner of a data folder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +38,39 @@ pub fn read(path: &Path, means: &Means) -> Result<Option<Member>, OpenError> {
             Ok(Some(Member { node, logs, fingerprint: cluster }))
         }
     }
+}
+
+/// A folder that no server uses, and none can use while this lives.
+pub struct HeldFolder {
+    _place: Place,
+}
+
+/// Holds a folder that no server uses.
+pub fn hold(path: &Path, means: &Means) -> Result<HeldFolder, OpenError> {
+    take(path, means).map(|(place, _)| HeldFolder { _place: place })
+}
+
+/// The name of the cluster that a folder belongs to, if it was noted.
+pub fn cluster_name(path: &Path, means: &Means) -> Result<Option<String>, OpenError> {
+    let file = path.join(CLUSTER_NAME);
+    match means.files.read(&file) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(OpenError::at(&file, error)),
+    }
+}
+
+/// Notes the name of the cluster that a folder belongs to; none: of no cluster.
+pub fn note_cluster_name(path: &Path, name: Option<&str>, means: &Means) -> Result<(), OpenError> {
+    let file = path.join(CLUSTER_NAME);
+    let noted = match name {
+        Some(name) => write_whole(&*means.files, &file, format!("{name}\n").as_bytes()),
+        None => match means.files.remove(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        },
+    };
+    noted.map_err(|error| OpenError::at(&file, error))
 }
 
 /// Gives a folder that no server uses to this node.
@@ -87,6 +125,24 @@ mod tests {
         assert_eq!((opened.node, opened.logs_on_disk()), (node(5), 3));
         assert_eq!(opened.secrets.cluster.fingerprint(), fingerprint);
         assert!(set_node(&path, node(6), &means).is_err(), "it is in use");
+        assert!(matches!(hold(&path, &means), Err(OpenError::Locked { .. })));
+        drop(opened);
+        let held = hold(&path, &means).expect("nobody uses it");
+        assert!(set_node(&path, node(6), &means).is_err(), "it is held");
+        drop(held);
+        set_node(&path, node(6), &means).expect("set");
+    }
+
+    #[test]
+    fn a_folder_remembers_the_name_of_its_cluster() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, means) = (folder.path(), Means::default());
+        assert_eq!(cluster_name(path, &means).expect("read"), None);
+        note_cluster_name(path, Some("east"), &means).expect("written");
+        assert_eq!(cluster_name(path, &means).expect("read").as_deref(), Some("east"));
+        note_cluster_name(path, None, &means).expect("removed");
+        note_cluster_name(path, None, &means).expect("nothing to remove");
+        assert_eq!(cluster_name(path, &means).expect("read"), None);
     }
 
     #[test]
