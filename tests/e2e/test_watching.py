@@ -68,8 +68,11 @@ FIRES = {
     "HoldlineFollowersMissing": ({"holdline_cluster_followers_missing": "1x20"}, 11),
     "HoldlineFollowerBehind": ({"holdline_cluster_lag": "100001x20"}, 6),
     "HoldlineStreamFilling": ({"holdline_cluster_stream_bytes_max": "700000001x20"}, 3),
+    "HoldlineStreamFull": ({"holdline_cluster_stream_full": "1x20"}, 1),
+    "HoldlineClocksDiffer": ({"holdline_cluster_clock_skew_seconds": "300x20"}, 6),
+    "HoldlineNodeUnreachable": ({"holdline_cluster_unreachable_addresses": "1x20"}, 6),
     "HoldlineAcknowledgedLost": (
-        {"holdline_cluster_acknowledged_lost_total": "3x20"}, 1),
+        {"holdline_cluster_acknowledged_lost_unseen": "3x20"}, 1),
     "HoldlineRecordsLost": ({"holdline_log_lines_lost_total": "0+1x20",
                              "holdline_api_audit_log_lost_total": "0x20"}, 5),
     "HoldlineErrorLogged": (
@@ -87,7 +90,9 @@ WELL = {
     "holdline_backup_interval_seconds": "86400x30",
     "holdline_cluster_has_leader": "1x30", "holdline_cluster_connected": "1x30",
     "holdline_cluster_isolated": "0x30", "holdline_cluster_followers_missing": "0x30",
-    "holdline_cluster_acknowledged_lost_total": "0x30",
+    "holdline_cluster_acknowledged_lost_total": "7x30",
+    "holdline_cluster_acknowledged_lost_unseen": "0x30", "holdline_cluster_stream_full": "0x30",
+    "holdline_cluster_clock_skew_seconds": "2x30", "holdline_cluster_unreachable_addresses": "0x30",
     "holdline_cluster_lag": "100x30", "holdline_cluster_stream_bytes_max": "20000000x30",
     "holdline_accept_failures_total": "0x30", "holdline_connections": "2000x10 1500x20",
     "holdline_memory_pressure": "0x30",
