@@ -16,7 +16,10 @@ export const KINDS = {
   memory_pressure: t('Memory pressure'), connections_refused: t('Connections refused'), directory_down: t('Presence directory not reachable'),
   bridge_down: t('Bridge disconnected'), webhook_failing: t('Webhook failing'), archive_down: t('Message archive disconnected'),
   accounts_database_down: t('Account database disconnected'), ldap_down: t('LDAP server unavailable'), event_stream_down: t('Event stream disconnected'),
-  certificate_expiring: t('Certificate expires soon'), backup_old: t('Backup is old'), internal_error: t('Internal errors'),
+  certificate_expiring: t('Certificate expires soon'), backup_old: t('Backup is old'),
+  stream_full: t('NATS is full'), isolated: t('NATS is not reachable'), acknowledged_lost: t('Acknowledged records lost'),
+  followers: t('Followers missing'), node_unreachable: t('Node not reachable'), clock_differs: t('Clocks differ'),
+  internal_error: t('Internal errors'),
 };
 
 /** @param {import('./console.js').Place} place */

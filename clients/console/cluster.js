@@ -14,7 +14,12 @@ const named = (cluster, node) => {
 /** How it stands, in a word. @param {any} it */
 const standing = it => (it.isolated ? badge(t('isolated: nothing is acknowledged'), 'bad')
   : !it.connected ? badge(t('NATS is disconnected'), 'bad')
+    : it.full ? badge(t('NATS is full'), 'bad')
+    : it.lost_unseen > 0 ? badge(t('Acknowledged records lost'), 'bad')
     : it.followers < it.followers_wanted ? badge(t('followers are missing'), 'warn') : badge(t('in order'), 'good'));
+
+/** Whether a node was silent for three seconds. @param {any} cluster @param {any} it */
+const isAway = (cluster, it) => it.node !== cluster.node && (it.heard_ms === null || it.heard_ms >= 3_000);
 
 /** @param {any} cluster */
 const summary = cluster => card(t('Cluster'), pairs([
@@ -28,7 +33,7 @@ const summary = cluster => card(t('Cluster'), pairs([
 /** @param {import('./console.js').Place} place @param {any} cluster */
 const nodes = (place, cluster) => card(t('Nodes'), sortable(place, t('Nodes'), [
   { title: t('Node'), sort: 'node', head: true, cell: it => named(cluster, it.node) },
-  { title: t('Role'), cell: it => (it.node === cluster.leader ? badge(t('leads'), 'good') : t('follows')) },
+  { title: t('Role'), cell: it => (isAway(cluster, it) ? badge(t('away'), 'warn') : it.node === cluster.leader ? badge(t('leads'), 'good') : t('follows')) },
   { title: t('Last heard'), sort: 'heard_ms', end: true, cell: it => (it.heard_ms === null ? '–' : duration(it.heard_ms)) },
   { title: t('Addresses'), cell: it => it.addresses.join(' ') },
 ], cluster.nodes, t('No nodes.')));

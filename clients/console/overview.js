@@ -140,7 +140,10 @@ const ACTS = {
   slow_clients: ['slow', t('Slow clients')], memory_pressure: ['sessions?kind=waiting', t('Sessions and queues')],
   connections_refused: ['closes', t('Disconnect reasons')], directory_down: ['log', t('Log')], bridge_down: ['services', t('Services')],
   webhook_failing: ['services', t('Services')], archive_down: ['services', t('Services')], accounts_database_down: ['services', t('Services')], ldap_down: ['services', t('Services')],
-  event_stream_down: ['services', t('Services')], certificate_expiring: ['certificates', t('Certificates')], backup_old: ['log', t('Log')], internal_error: ['log', t('Log')],
+  event_stream_down: ['services', t('Services')], certificate_expiring: ['certificates', t('Certificates')], backup_old: ['log', t('Log')],
+  stream_full: ['cluster', t('Cluster')], isolated: ['cluster', t('Cluster')], acknowledged_lost: ['cluster', t('Cluster')],
+  followers: ['cluster', t('Cluster')], node_unreachable: ['cluster', t('Cluster')], clock_differs: ['cluster', t('Cluster')],
+  internal_error: ['log', t('Log')],
 };
 
 /** Reasons for which a message is dropped that was to be delivered; others, an expiry say, are as ordered. */

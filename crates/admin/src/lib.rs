@@ -131,6 +131,8 @@ pub struct Readiness {
     pub draining: bool,
     /// Whether the server leads a cluster, and reaches no majority of the NATS servers.
     pub isolated: bool,
+    /// Whether the server leads a cluster, and NATS has no room for a log.
+    pub stream_full: bool,
     /// Each log.
     pub logs: Vec<LogHealth>,
 }
@@ -169,8 +171,13 @@ impl Readiness {
         let isolated = self
             .isolated
             .then(|| "no majority of the NATS servers answers: nothing is acknowledged".to_owned());
+        let stream_full = self.stream_full.then(|| {
+            "NATS has no room for a log: new data is refused until its stream, its account or its \
+             disk has room"
+                .to_owned()
+        });
         let of_logs = self.logs.iter().enumerate().filter_map(of_log);
-        draining.into_iter().chain(isolated).chain(of_logs).collect()
+        draining.into_iter().chain(isolated).chain(stream_full).chain(of_logs).collect()
     }
 }
 

@@ -164,6 +164,38 @@ impl PeerBeats {
     }
 }
 
+/// How far the clocks of the other nodes are from this one's.
+#[derive(Clone, Debug, Default)]
+pub struct ClockSkews {
+    known: BTreeMap<NodeId, (Instant, u32, bool)>,
+}
+
+/// Clocks that differ by so much are told of: messages with an expiry go by the leader's.
+pub const SKEW_TOLD_S: u32 = 30;
+
+/// A difference that was told of is over when it is below this.
+const SKEW_OVER_S: u32 = 10;
+
+impl ClockSkews {
+    /// A node's clock differs by so much. Some: an operator is to be told that it does, or that it
+    /// does no more.
+    pub fn note(&mut self, now: Instant, node: NodeId, seconds: u32) -> Option<bool> {
+        let was_told = self.known.get(&node).is_some_and(|(_, _, is_told)| *is_told);
+        let is_told = match was_told {
+            true => seconds >= SKEW_OVER_S,
+            false => seconds >= SKEW_TOLD_S,
+        };
+        self.known.insert(node, (now, seconds, is_told));
+        (was_told != is_told).then_some(is_told)
+    }
+
+    /// The largest difference of the nodes that were heard lately, seconds.
+    pub fn largest(&self, now: Instant) -> u32 {
+        let lately = self.known.values().filter(|(at, ..)| now.since(*at) < GONE);
+        lately.map(|(_, seconds, _)| *seconds).max().unwrap_or(0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,6 +220,17 @@ mod tests {
         let mut asked = Namesake::default();
         asked.answered(at(100), 8, 7);
         assert!(asked.goes_first(at(100)), "whoever answers runs");
+    }
+
+    #[test]
+    fn clocks_that_differ_are_told_of_once_and_when_they_agree_again() {
+        let (mut skews, node) = (ClockSkews::default(), NodeId::new(2).expect("a node"));
+        assert_eq!(skews.note(at(1), node, 29), None);
+        assert_eq!(skews.note(at(2), node, 300), Some(true));
+        assert_eq!(skews.note(at(3), node, 20), None);
+        assert_eq!(skews.largest(at(4)), 20);
+        assert_eq!(skews.note(at(5), node, 2), Some(false));
+        assert_eq!(skews.largest(at(60)), 0, "it is not heard any more");
     }
 
     #[test]

@@ -233,7 +233,7 @@ impl World {
         let Some(replica) = &it.replica else { return };
         let beat = replica.beat();
         let logs = vec![LogBeat { role: role.unwrap_or(beat.role), ..beat }];
-        let bytes = Beat { by: it.me, load: 0, logs }.write(NAME.cluster);
+        let bytes = Beat { by: it.me, clock: 0, logs }.write(NAME.cluster);
         for other in (0..NODES).filter(|other| *other != node) {
             self.bus(node, other, Input::Beat(bytes.clone()));
         }

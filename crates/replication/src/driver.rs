@@ -11,6 +11,7 @@ mod beats;
 mod carry;
 mod copies;
 mod events;
+mod reach;
 mod serving;
 mod slot;
 mod standing;
@@ -23,13 +24,15 @@ use crate::shared::Shared;
 use crate::turn::{ClusterNotice, LeaderAddress, Turn};
 use base::time::Instant;
 use cluster::batch::LogLeader;
-use cluster::node::{MajorityProof, Namesake, PeerBeats};
+use cluster::node::{ClockSkews, MajorityProof, Namesake, PeerBeats};
 use cluster::port::LogCommand;
 use copies::{CopyEnd, Given};
+use model::id::NodeId;
 use nats::{Nats, NatsEvent};
 use serving::Serving;
 use slot::Slot;
 use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
@@ -71,6 +74,11 @@ pub(crate) enum Input {
         log: u16,
         base: Result<Arc<Base>, String>,
     },
+    /// Addresses of another node were tried.
+    Reached {
+        node: NodeId,
+        unreachable: Vec<String>,
+    },
     /// The node is to leave, for a follower.
     Leave,
     /// The thread ends.
@@ -98,6 +106,10 @@ pub(crate) struct Driver {
     /// No proof before this time.
     pub(crate) proves_from: Instant,
     pub(crate) heard: HashMap<u16, Instant>,
+    pub(crate) skews: ClockSkews,
+    pub(crate) reach: reach::Reach,
+    /// The data folder.
+    pub(crate) data: PathBuf,
     pub(crate) table: Table,
     pub(crate) given: Vec<Given>,
     pub(crate) commands: VecDeque<(u16, u32, LogCommand)>,
@@ -130,6 +142,7 @@ impl Driver {
         folder: FollowingFolder,
         to_self: Sender<Input>,
     ) -> Driver {
+        let data = folder.path().to_owned();
         Driver {
             settings,
             names,
@@ -148,6 +161,9 @@ impl Driver {
             has_namesake: false,
             proves_from: Instant::default(),
             heard: HashMap::new(),
+            skews: ClockSkews::default(),
+            reach: reach::Reach::default(),
+            data,
             table: Table::default(),
             given: Vec::new(),
             commands: VecDeque::new(),

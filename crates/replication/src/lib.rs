@@ -45,7 +45,6 @@ use model::id::NodeId;
 use model::ports::lead::LeadProof;
 use names::Names;
 use nats::{Nats, NatsError};
-use operations::OperationError;
 use shared::Shared;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,8 +56,6 @@ use store::data::{FollowingFolder, Logs};
 pub struct Replication {
     shared: Arc<Shared>,
     inputs: Sender<Input>,
-    nats: Arc<Nats>,
-    names: Names,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -87,8 +84,6 @@ impl Replication {
         let mut handle = Replication {
             shared: Arc::clone(&shared),
             inputs: inputs.clone(),
-            nats: Arc::clone(&nats),
-            names: names.clone(),
             thread: Mutex::default(),
         };
         let driver = Driver::new((settings, names, me), (shared, nats, inbox), folder, inputs);
@@ -125,12 +120,6 @@ impl Replication {
     pub fn closed(&self) {
         self.tell(Input::Closed);
         self.join();
-    }
-
-    /// Moves all logs to a node that follows them closely: its number goes into the table, and the
-    /// leader, wherever it is, leaves for it.
-    pub fn promote(&self, node: NodeId) -> Result<(), OperationError> {
-        operations::promote(&self.nats, &self.names, node)?.carry_out()
     }
 
     /// Leaves for the follower that is furthest, as soon as one is near: [`Turn::Leave`] comes.

@@ -8,17 +8,20 @@
 //! Every step is a compare-and-set against what was read, or makes something that was not there.
 //! Invariant: an operation that fails halfway is said again, and goes on.
 
+mod table;
+
 use crate::driver::LEVEL;
-use crate::names::{CLUSTER, Key, Names, log_key, node_key, read_key};
+use crate::names::{CLUSTER, Names, log_key, node_key};
 use crate::status::NodeStatus;
-use cluster::wire::beat::LOGS_MAX;
+use cluster::wire::beat::{Beat, LOGS_MAX};
 use cluster::wire::table::{ClusterEntry, FOLLOWERS_MAX, LogEntry, NodeEntry};
 use model::id::NodeId;
-use nats::{Nats, NatsError, NatsFacts, NatsSettings, NatsSync, StreamSpec, TableValue};
-use std::collections::BTreeMap;
+use nats::{Nats, NatsError, NatsEvent, NatsFacts, NatsSettings, NatsSync, StreamSpec, TableValue};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use table::{Read, Table, damaged_text, read_table};
 
 /// Copies that NATS has of a stream, where it has servers enough.
 const REPLICAS: u16 = 3;
@@ -39,10 +42,21 @@ pub enum OperationError {
     Refused(String),
 }
 
+/// Beats are waited for so long: three are sent meanwhile.
+const BEATS: Duration = Duration::from_secs(3);
+const BEATS_LOOK: Duration = Duration::from_millis(50);
+
+/// Beats that are kept until they are looked at.
+const BEATS_MAX: usize = 4_096;
+
+/// Beats that came, as bytes.
+type Beats = Arc<Mutex<Vec<Vec<u8>>>>;
+
 /// A connection for operations.
 pub struct Operations {
     nats: Arc<Nats>,
     names: Names,
+    beats: Beats,
 }
 
 /// Plan of an operation.
@@ -53,6 +67,7 @@ pub struct OperationPlan {
     steps: Vec<Step>,
     node: NodeId,
     logs: u16,
+    is_away: bool,
 }
 
 enum Step {
@@ -79,25 +94,48 @@ pub struct Listed {
     pub fingerprint: u64,
     /// Its logs.
     pub logs: u16,
-    /// Its nodes. Their beats are not heard from outside.
+    /// Its nodes. One whose beat was not heard is away.
     pub nodes: Vec<NodeStatus>,
     /// The table's values of its logs.
     pub table: Vec<(u16, LogEntry)>,
-}
-
-/// The table, read.
-struct Read {
-    cluster: ClusterEntry,
-    nodes: BTreeMap<u16, NodeEntry>,
-    logs: BTreeMap<u16, (u64, LogEntry)>,
+    /// Keys of the table whose values cannot be read, or are missing.
+    pub damaged: Vec<String>,
 }
 
 impl Operations {
     /// Connects to the NATS of the cluster of this name.
     pub fn connect(settings: &NatsSettings, name: &str) -> Result<Operations, OperationError> {
         let names = Names::of(name).map_err(OperationError::Refused)?;
-        let nats = Nats::connect(settings, "holdline-operator", false, Arc::new(|_| {}))?;
-        Ok(Operations { nats: Arc::new(nats), names })
+        let beats = Beats::default();
+        let heard = Arc::clone(&beats);
+        let events = Arc::new(move |event| {
+            if let NatsEvent::Heard { payload, .. } = event {
+                let mut beats = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                if beats.len() < BEATS_MAX {
+                    beats.push(payload);
+                }
+            }
+        });
+        let nats = Nats::connect(settings, "holdline-operator", false, events)?;
+        Ok(Operations { nats: Arc::new(nats), names, beats })
+    }
+
+    /// Nodes of the cluster of this secret that beat within [`BEATS`]; it waits no longer than for
+    /// these.
+    fn heard(&self, fingerprint: u64, nodes: &[u16]) -> Result<BTreeSet<u16>, OperationError> {
+        self.nats.listen(self.names.beats())?;
+        let mut heard = BTreeSet::new();
+        for _ in 0..BEATS.as_millis() / BEATS_LOOK.as_millis() {
+            let beats =
+                std::mem::take(&mut *self.beats.lock().unwrap_or_else(PoisonError::into_inner));
+            let beats = beats.iter().filter_map(|bytes| Beat::read(fingerprint, bytes));
+            heard.extend(beats.map(|beat| beat.by.node.number()));
+            if nodes.iter().all(|node| heard.contains(node)) {
+                break;
+            }
+            std::thread::sleep(BEATS_LOOK);
+        }
+        Ok(heard)
     }
 
     /// Facts about NATS and the cluster's table and streams, for `holdline doctor`.
@@ -122,8 +160,12 @@ impl Operations {
         check_size(logs, &node)?;
         let facts = self.nats.facts(&[])?;
         let replicas = replicas_of(&facts)?;
-        if let Some(there) = self.read_if_made()? {
-            let found = there.cluster.fingerprint;
+        let there = self.table_if_made()?.unwrap_or_default();
+        if there.damaged.contains_key(CLUSTER) {
+            return refuse(damaged_text(&self.names, &[CLUSTER.to_owned()]));
+        }
+        if let Some(there) = there.cluster {
+            let found = there.fingerprint;
             return refuse(match found == fingerprint {
                 true => "this cluster exists already; `join` adds a node".to_owned(),
                 false => format!("another cluster has this name: {found:016x}"),
@@ -198,21 +240,32 @@ impl Operations {
 
     /// Content of the table.
     pub fn list(&self) -> Result<Listed, OperationError> {
-        let there = self.read()?;
+        let there = read_table(&self.nats, &self.names)?;
+        let damaged: Vec<String> = there.damaged.into_keys().collect();
+        let Some(cluster) = there.cluster else {
+            return refuse(match damaged.is_empty() {
+                true => "the table is empty: `recover`".into(),
+                false => damaged_text(&self.names, &damaged),
+            });
+        };
+        let numbers: Vec<u16> = there.nodes.keys().copied().collect();
+        let heard = self.heard(cluster.fingerprint, &numbers)?;
         let node = |(number, entry): (u16, NodeEntry)| {
             Some(NodeStatus {
                 node: NodeId::new(number)?,
                 name: entry.name.into(),
                 boot: entry.boot,
                 addresses: entry.addresses.into_iter().map(String::from).collect(),
-                beat_age: None,
+                beat_age: heard.contains(&number).then_some(Duration::ZERO),
+                unreachable: Vec::new(),
             })
         };
         Ok(Listed {
-            fingerprint: there.cluster.fingerprint,
-            logs: there.cluster.logs,
+            fingerprint: cluster.fingerprint,
+            logs: cluster.logs,
             nodes: there.nodes.into_iter().filter_map(node).collect(),
             table: there.logs.into_iter().map(|(log, (_, entry))| (log, entry)).collect(),
+            damaged,
         })
     }
 
@@ -245,9 +298,35 @@ impl Operations {
         Ok(plan)
     }
 
-    /// Moves the lead to a node.
+    /// Moves the lead to a node. Of one that is away the wish stands until it is back:
+    /// [`OperationPlan::is_away`].
     pub fn promote(&self, node: NodeId) -> Result<OperationPlan, OperationError> {
-        promote(&self.nats, &self.names, node)
+        let there = self.read()?;
+        let number = node.number();
+        let Some((revision, entry)) = there.logs.get(&0) else {
+            return refuse("the table lacks log 0: `recover`".into());
+        };
+        if entry.leader.is_some_and(|leader| leader.node == node) {
+            return refuse(format!("node {number} leads already"));
+        }
+        if !entry.copies().any(|copy| copy == node) {
+            return refuse(format!("node {number} has no copy of the logs: `join` first"));
+        }
+        let mut plan = self.plan(node, there.cluster.logs);
+        plan.line(format!(
+            "move all logs to node {number}: the leader leaves when that node is near, and clients \
+             connect anew"
+        ));
+        plan.is_away = !self.heard(there.cluster.fingerprint, &[number])?.contains(&number);
+        if plan.is_away {
+            plan.line(format!(
+                "WARNING: node {number} is away: the leader goes on until that node is back and \
+                 near"
+            ));
+        }
+        let entry = LogEntry { wanted: Some(node), ..entry.clone() };
+        plan.set(log_key(0), *revision, entry.write());
+        Ok(plan)
     }
 
     /// Makes the table anew after NATS lost it, and the streams that are missing, from the folder
@@ -261,8 +340,10 @@ impl Operations {
         check_size(logs, &node)?;
         let facts = self.nats.facts(&[])?;
         let replicas = replicas_of(&facts)?;
-        if self.read_if_made()?.is_some() {
-            return refuse("the table is there: nothing is to be recovered".into());
+        if let Some(there) = self.table_if_made()?
+            && (there.cluster.is_some() || there.damaged.contains_key(CLUSTER))
+        {
+            return self.repair(there, (fingerprint, logs), &node);
         }
         let number = node.node.unwrap_or(first_node());
         let mut plan = self.plan(number, logs);
@@ -272,9 +353,7 @@ impl Operations {
         let streams = self.streams()?;
         let mut generations = BTreeMap::new();
         for log in 0..logs {
-            let prefix = format!("HL-{}-LOG-{log:02}-", self.names.cluster());
-            let of = |name: &String| name.strip_prefix(&prefix)?.parse::<u32>().ok();
-            let generation = streams.iter().filter_map(of).max();
+            let generation = self.generation_of(&streams, log);
             match generation {
                 Some(generation) => plan
                     .line(format!("go on with the stream {}", self.names.stream(log, generation))),
@@ -294,13 +373,20 @@ impl Operations {
         Ok(plan)
     }
 
-    fn read(&self) -> Result<Read, OperationError> {
-        read(&self.nats, &self.names)
+    /// The generation of the newest stream of a log.
+    fn generation_of(&self, streams: &[String], log: u16) -> Option<u32> {
+        let prefix = format!("HL-{}-LOG-{log:02}-", self.names.cluster());
+        let of = |name: &String| name.strip_prefix(&prefix)?.parse::<u32>().ok();
+        streams.iter().filter_map(of).max()
     }
 
-    /// Reads the table; `None`: it does not exist, or was not made to its end.
-    fn read_if_made(&self) -> Result<Option<Read>, OperationError> {
-        match self.read() {
+    fn read(&self) -> Result<Read, OperationError> {
+        read_table(&self.nats, &self.names)?.whole(&self.names)
+    }
+
+    /// Reads the table; `None`: it does not exist.
+    fn table_if_made(&self) -> Result<Option<Table>, OperationError> {
+        match read_table(&self.nats, &self.names) {
             Ok(there) => Ok(Some(there)),
             Err(OperationError::Refused(_)) => Ok(None),
             Err(error) => Err(error),
@@ -315,42 +401,9 @@ impl Operations {
             steps: Vec::new(),
             node,
             logs,
+            is_away: false,
         }
     }
-}
-
-/// Moves the lead to a node.
-pub(crate) fn promote(
-    nats: &Arc<Nats>,
-    names: &Names,
-    node: NodeId,
-) -> Result<OperationPlan, OperationError> {
-    let there = read(nats, names)?;
-    let number = node.number();
-    let Some((revision, entry)) = there.logs.get(&0) else {
-        return refuse("the table lacks log 0: `recover`".into());
-    };
-    if entry.leader.is_some_and(|leader| leader.node == node) {
-        return refuse(format!("node {number} leads already"));
-    }
-    if !entry.copies().any(|copy| copy == node) {
-        return refuse(format!("node {number} has no copy of the logs: `join` first"));
-    }
-    let mut plan = OperationPlan {
-        nats: Arc::clone(nats),
-        names: names.clone(),
-        lines: Vec::new(),
-        steps: Vec::new(),
-        node,
-        logs: there.cluster.logs,
-    };
-    plan.line(format!(
-        "move all logs to node {number}: the leader leaves when that node is near, and clients \
-         connect anew"
-    ));
-    let entry = LogEntry { wanted: Some(node), ..entry.clone() };
-    plan.set(log_key(0), *revision, entry.write());
-    Ok(plan)
 }
 
 impl OperationPlan {
@@ -367,6 +420,11 @@ impl OperationPlan {
     /// How many logs the cluster has.
     pub fn logs(&self) -> u16 {
         self.logs
+    }
+
+    /// Whether the node was not heard, so that the change waits until it is back.
+    pub fn is_away(&self) -> bool {
+        self.is_away
     }
 
     /// Carries out the plan.
@@ -451,37 +509,6 @@ impl OperationPlan {
         }
         let entry = ClusterEntry { fingerprint, logs: self.logs, level: LEVEL };
         self.put(CLUSTER.to_owned(), entry.write())
-    }
-}
-
-fn read(nats: &Nats, names: &Names) -> Result<Read, OperationError> {
-    let values = patiently(|| nats.all(&names.bucket())).map_err(|error| match error {
-        NatsError::Gone => {
-            OperationError::Refused(format!("no cluster {:?}: `create` first", names.cluster()))
-        }
-        // Without JetStream nobody answers either.
-        NatsError::Silent if nats.facts(&[]).is_ok_and(|facts| !facts.has_jetstream) => {
-            OperationError::Refused(NO_JETSTREAM.into())
-        }
-        other => OperationError::Nats(other),
-    })?;
-    let (mut cluster, mut nodes, mut logs) = (None, BTreeMap::new(), BTreeMap::new());
-    for TableValue { key, revision, value } in values {
-        let Some(value) = value else { continue };
-        match read_key(&key) {
-            Some(Key::Cluster) => cluster = ClusterEntry::read(&value),
-            Some(Key::Node(node)) => {
-                nodes.extend(NodeEntry::read(&value).map(|it| (node.number(), it)));
-            }
-            Some(Key::Log(log)) => {
-                logs.extend(LogEntry::read(&value).map(|it| (log, (revision, it))));
-            }
-            None => {}
-        }
-    }
-    match cluster {
-        Some(cluster) => Ok(Read { cluster, nodes, logs }),
-        None => refuse("the table is empty, or of another version: `recover`".into()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! State that the server's handle and the node's thread share.
 
 use crate::status::ClusterStatus;
-use crate::turn::Turn;
+use crate::turn::{ClusterNotice, Turn};
 use model::ports::lead::LeadProof;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +36,12 @@ impl Shared {
 
     pub(crate) fn tell(&self, turn: Turn) {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_vital = matches!(turn, Turn::Lead(_) | Turn::Leave { .. });
+        let is_vital = matches!(
+            turn,
+            Turn::Lead(_)
+                | Turn::Leave { .. }
+                | Turn::Notice(ClusterNotice::AcknowledgedLost { .. })
+        );
         if is_vital || turns.len() < TURNS_MAX {
             turns.push_back(turn);
             self.is_there.notify_all();

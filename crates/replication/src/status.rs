@@ -25,6 +25,12 @@ pub struct ClusterStatus {
     pub is_isolated: bool,
     /// Whether a stream takes nothing more.
     pub is_full: bool,
+    /// Acknowledged records that logs of this node went on without, since the folder was made.
+    pub lost: u64,
+    /// Those of them that no operator has seen.
+    pub lost_unseen: u64,
+    /// The largest difference between this node's clock and that of a node that beats, seconds.
+    pub clock_skew_s: u32,
     /// Copies beside the leader's that are wanted.
     pub followers_wanted: u16,
     /// Its logs.
@@ -45,6 +51,9 @@ impl ClusterStatus {
             leads: false,
             is_isolated: false,
             is_full: false,
+            lost: 0,
+            lost_unseen: 0,
+            clock_skew_s: 0,
             followers_wanted: settings.followers,
             logs: Vec::new(),
             nodes: Vec::new(),
@@ -94,4 +103,6 @@ pub struct NodeStatus {
     pub addresses: Vec<String>,
     /// How old its last beat is; none since this node began.
     pub beat_age: Option<Duration>,
+    /// Addresses of it to which this node cannot connect.
+    pub unreachable: Vec<String>,
 }

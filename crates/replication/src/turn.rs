@@ -85,6 +85,34 @@ pub enum ClusterNotice {
     SameNumber(bool),
     /// Complaint of NATS or a part of it.
     Nats(String),
+    /// NATS has no room for a log, or has room again.
+    StreamFull {
+        /// The log.
+        log: u16,
+        /// Whether it is full.
+        is_full: bool,
+    },
+    /// A value of the table cannot be read.
+    TableDamaged {
+        /// Its key.
+        key: String,
+        /// Whether this node writes it anew.
+        is_repaired: bool,
+    },
+    /// The clock of another node differs from this one's, or does no more.
+    ClockDiffers {
+        /// The other node.
+        node: NodeId,
+        /// The difference; none: it is small again.
+        seconds: Option<u32>,
+    },
+    /// This node cannot connect to an address that another one advertises, or can again.
+    Unreachable {
+        /// The other node.
+        node: NodeId,
+        /// Addresses that did not answer; none: all do.
+        addresses: Vec<String>,
+    },
     /// A follower's disk is full: it follows again when there is room.
     DiskFull {
         /// The log.

@@ -45,6 +45,9 @@ kinds! {
     MESSAGES_DROPPED "messages_dropped" true;
     CERTIFICATE_EXPIRED "certificate_expired" true;
     STORE_ALMOST_FULL "store_almost_full" true;
+    STREAM_FULL "stream_full" true;
+    ISOLATED "isolated" true;
+    ACKNOWLEDGED_LOST "acknowledged_lost" true;
     DRAINING "draining" false;
     STORE_FILLING "store_filling" false;
     SLOW_DISCONNECTED "slow_disconnected" false;
@@ -60,6 +63,9 @@ kinds! {
     EVENT_STREAM_DOWN "event_stream_down" false;
     CERTIFICATE_EXPIRING "certificate_expiring" false;
     BACKUP_OLD "backup_old" false;
+    FOLLOWERS "followers" false;
+    NODE_UNREACHABLE "node_unreachable" false;
+    CLOCK_DIFFERS "clock_differs" false;
     INTERNAL_ERROR "internal_error" false;
 }
 

@@ -135,7 +135,7 @@ impl Bench {
 
     /// Another node's beat.
     fn hear(&mut self, node: u16, log: LogBeat) {
-        self.peers.hear(self.now, Beat { by: by(node), load: 0, logs: vec![log] });
+        self.peers.hear(self.now, Beat { by: by(node), clock: 0, logs: vec![log] });
     }
 
     fn tell_table(&mut self) {
@@ -297,6 +297,28 @@ fn a_node_that_the_table_does_not_name_does_nothing() {
     assert!(Bench::new(&[], 0, entry(1)).run(90).done.is_empty());
     let mut bench = Bench::new(&[], 0, entry(2));
     assert!(bench.run(9).claims() && bench.opened() == [1]);
+}
+
+/// A cluster that is made at a folder with data needs the room of one stream, not of two.
+#[test]
+fn a_log_with_data_begins_its_first_stream_where_nobody_ever_led() {
+    let [lead, a, b, _] = four();
+    let begun = |epoch| {
+        let followers = vec![by(2).node];
+        let entry = LogEntry { generation: 1, epoch, followers, ..LogEntry::default() };
+        let mut bench = Bench::new(&[&lead, &a, &b], b.last_index(), Some(entry));
+        bench.run(90);
+        bench
+    };
+    let bench = begun(0);
+    assert!(bench.leads() && bench.streams.keys().eq(&[1]), "it goes on in the first stream");
+    assert!(bench.streams[&1].counts(&b), "behind its own last batch");
+    assert!(
+        !bench.done.iter().any(|it| matches!(it, LogCommand::Tell(_))),
+        "nothing was forgotten"
+    );
+    let bench = begun(1);
+    assert!(bench.leads() && bench.streams.contains_key(&2), "somebody led: the stream forgot");
 }
 
 /// The leader is silent, and another follower claims: it is named before it is heard as a leader.

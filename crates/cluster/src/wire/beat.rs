@@ -1,7 +1,7 @@
 //! Beats: what a node tells all others each second.
 //!
 //! ```text
-//! | "HB" | version u8 | 0 u8 | cluster u64 | node u16 | boot u64 | load u16 | count u16 |
+//! | "HB" | version u8 | 0 u8 | cluster u64 | node u16 | boot u64 | clock u16 | count u16 |
 //! count × | log u16 | role u8 | generation u32 | epoch u32 | index u64 | synced u64 |
 //! ```
 //! A node that does not turn, or whose disk does not answer, sends none: silence is the sign by
@@ -63,10 +63,21 @@ pub struct LogBeat {
 pub struct Beat {
     /// Node that sends the beat.
     pub by: LogLeader,
-    /// How busy the node is, thousandths.
-    pub load: u16,
+    /// Its wall clock, seconds: the lower 16 bits, and never 0. 0: it does not tell.
+    pub clock: u16,
     /// Its logs.
     pub logs: Vec<LogBeat>,
+}
+
+/// A wall clock in Unix seconds as a beat tells it.
+pub fn clock_of(unix_s: u32) -> u16 {
+    (unix_s as u16).max(1)
+}
+
+/// Difference of two clocks as beats tell them, seconds, up to nine hours; none if one does not.
+pub fn clock_difference(one: u16, other: u16) -> Option<u32> {
+    let is_told = one != 0 && other != 0;
+    is_told.then(|| u32::from((one.wrapping_sub(other) as i16).unsigned_abs()))
 }
 
 impl Beat {
@@ -77,7 +88,7 @@ impl Beat {
         out.extend_from_slice(&cluster.to_le_bytes());
         out.extend_from_slice(&self.by.node.number().to_le_bytes());
         out.extend_from_slice(&self.by.boot.to_le_bytes());
-        out.extend_from_slice(&self.load.to_le_bytes());
+        out.extend_from_slice(&self.clock.to_le_bytes());
         out.extend_from_slice(&(self.logs.len() as u16).to_le_bytes());
         for log in &self.logs {
             out.extend_from_slice(&log.log.to_le_bytes());
@@ -98,12 +109,12 @@ impl Beat {
             return None;
         }
         let by = LogLeader { node: NodeId::new(from.u16()?)?, boot: from.u64()? };
-        let (load, count) = (from.u16()?, usize::from(from.u16()?));
+        let (clock, count) = (from.u16()?, usize::from(from.u16()?));
         if count > LOGS_MAX {
             return None;
         }
         let logs = (0..count).map(|_| read_log(&mut from)).collect::<Option<_>>()?;
-        from.ends(Beat { by, load, logs })
+        from.ends(Beat { by, clock, logs })
     }
 }
 
@@ -131,7 +142,7 @@ mod tests {
         let by = LogLeader { node: NodeId::new(2).expect("a node"), boot: 9 };
         let role = LogRole::Leading;
         let log = LogBeat { log: 3, role, generation: 4, epoch: 5, index: 6, synced: 7 };
-        Beat { by, load: 250, logs: vec![log] }
+        Beat { by, clock: 250, logs: vec![log] }
     }
 
     #[test]
@@ -143,6 +154,16 @@ mod tests {
         let bytes = hex::decode(&golden).expect("digits");
         assert_eq!(Beat::read(7, &bytes), Some(beat()));
         assert_eq!(Beat::read(8, &bytes), None, "of another cluster");
+    }
+
+    #[test]
+    fn clocks_differ_by_the_shorter_way() {
+        let difference = |one, other| clock_difference(clock_of(one), clock_of(other));
+        let now = 1_800_000_000;
+        assert_eq!(difference(now, now + 300), Some(300));
+        assert_eq!(difference(now + 300, now), Some(300));
+        assert_eq!(difference(0x1_fff0, 0x2_0010), Some(0x20), "where the lower bits turn");
+        assert_eq!(clock_difference(0, 5), None, "an earlier build does not tell");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct ClusterEntry {
 }
 
 /// The value of `node.N`. A node writes it each 5 seconds: a proof that it reaches the table.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NodeEntry {
     /// The number of the node's start.
     pub boot: u64,

@@ -1,9 +1,11 @@
 //! `holdline cluster`: a cluster and its nodes, by NATS and this node's data folder.
 //!
 //! Each command says what it will do and asks before it does it; `--yes` answers. It ends with 0,
-//! with 2 if it could not be done, and with 3 if the answer was no.
+//! with 2 if it could not be done, with 3 if the answer was no, and with 4 if it is done but waits
+//! for a node that is away.
 
 use crate::client::consent::consent;
+use crate::client::moment;
 use base::secret::ClusterSecret;
 use clap::{Args, Subcommand};
 use model::id::NodeId;
@@ -15,6 +17,9 @@ use std::process::ExitCode;
 
 /// Exit code of a command that failed.
 const CANNOT: u8 = 2;
+
+/// Exit code of a change that is wanted, and waits for a node that is away.
+const AWAY: u8 = 4;
 
 /// Arguments of `holdline cluster`.
 #[derive(Args)]
@@ -73,8 +78,15 @@ enum Command {
         #[arg(long)]
         alone: bool,
     },
-    /// Make the table and the streams anew from this node's data, after NATS lost them
+    /// Make the table and the streams anew from this node's data, after NATS lost them; or write
+    /// damaged values of the table anew
     Recover,
+    /// List acknowledged records that logs of this node's data folder went on without
+    Lost {
+        /// You have seen them: the alarm ends
+        #[arg(long)]
+        seen: bool,
+    },
 }
 
 /// Carries out the command; its result is in the exit code.
@@ -116,6 +128,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, String> {
         Command::Remove { node, alone: true } => tools::leave(&config, node)?,
         Command::Remove { node, alone: false } => tools::remove(&config, node)?,
         Command::Recover => tools::recover(&config)?,
+        Command::Lost { seen } => return lost(&config, seen),
     };
     agree(plan, (&config, yes))
 }
@@ -128,8 +141,27 @@ fn agree(plan: ClusterPlan, (config, yes): (&Config, bool)) -> Result<ExitCode, 
     if let Err(code) = consent("Do this?", yes) {
         return Ok(code);
     }
+    let is_away = plan.is_away();
     plan.carry_out(&config.server.data)?;
+    if is_away {
+        out!("the wish stands: the node is away, and takes over when it is back and near");
+        return Ok(ExitCode::from(AWAY));
+    }
     out!("done");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Losses of the data folder here.
+fn lost(config: &Config, seen: bool) -> Result<ExitCode, String> {
+    let lost = tools::lost(config)?;
+    out!("{:<20}  {:>3}  {:>10}  INDEXES", "TIME", "LOG", "RECORDS");
+    for it in &lost.all {
+        let time = moment(&(it.at_s * 1_000).into(), "-");
+        out!("{time:<20}  {:>3}  {:>10}  {}-{}", it.log, it.records, it.first, it.last);
+    }
+    let unseen = if seen { tools::see_lost(config)? } else { lost.unseen() };
+    let word = if seen { "seen now" } else { "not seen" };
+    out!("\n{} records, {unseen} of them {word}", lost.total());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -140,7 +172,11 @@ fn list(config: &Config) -> Result<ExitCode, String> {
     out!("\n{:>5}  {:<20} {:<8} ADDRESSES", "NODE", "NAME", "ROLE");
     for node in &listed.nodes {
         let leads = listed.table.first().and_then(|(_, log)| log.leader).map(|it| it.node);
-        let role = if leads == Some(node.node) { "leads" } else { "follows" };
+        let role = match (node.beat_age.is_some(), leads == Some(node.node)) {
+            (false, _) => "away",
+            (true, true) => "leads",
+            (true, false) => "follows",
+        };
         let here = if own == node.node { "*" } else { " " };
         let (number, name) = (node.node.number(), &node.name);
         out!("{here}{number:>4}  {name:<20} {role:<8} {}", node.addresses.join(" "));
@@ -156,6 +192,14 @@ fn list(config: &Config) -> Result<ExitCode, String> {
     }
     if own != NodeId::ALONE {
         out!("\n* this node");
+    }
+    if !listed.damaged.is_empty() {
+        let keys = listed.damaged.join(", ");
+        out!("\nDAMAGED values of the table: {keys}. `holdline cluster recover` writes them anew");
+    }
+    let lost = tools::lost(config)?;
+    if lost.unseen() > 0 {
+        out!("\nLOST: {} acknowledged records; `holdline cluster lost`", lost.unseen());
     }
     Ok(ExitCode::SUCCESS)
 }

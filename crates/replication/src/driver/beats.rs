@@ -6,7 +6,7 @@
 use super::{Driver, Serving};
 use base::time::Instant;
 use cluster::port::LogEvent;
-use cluster::wire::beat::{Beat, LogBeat, LogRole};
+use cluster::wire::beat::{Beat, LogBeat, LogRole, clock_of};
 use std::time::Duration;
 use store::data::LogSizes;
 
@@ -82,7 +82,11 @@ impl Driver {
     fn own_beat(&self, role: Option<LogRole>) -> Beat {
         let told = |beat: LogBeat| LogBeat { role: role.unwrap_or(beat.role), ..beat };
         let logs = self.slots.iter().filter_map(|slot| slot.replica.as_ref());
-        Beat { by: self.me, load: 0, logs: logs.map(|replica| told(replica.beat())).collect() }
+        Beat {
+            by: self.me,
+            clock: clock_of(self.clock.now_s()),
+            logs: logs.map(|replica| told(replica.beat())).collect(),
+        }
     }
 
     /// Another copy asks how far a log is. A node that hangs does not answer: whoever claims would
@@ -91,7 +95,8 @@ impl Driver {
         let slot = self.slots.get(usize::from(log));
         let replica = slot.and_then(|slot| slot.replica.as_ref());
         let Some(replica) = replica.filter(|_| !self.is_mute) else { return };
-        let beat = Beat { by: self.me, load: 0, logs: vec![replica.beat()] };
+        let beat =
+            Beat { by: self.me, clock: clock_of(self.clock.now_s()), logs: vec![replica.beat()] };
         self.nats.say(reply, None, beat.write(self.fingerprint));
     }
 

@@ -14,6 +14,7 @@ use model::ports::log::StoreError;
 use nats::{StreamRead, TableValue};
 use std::time::Duration;
 use store::OpenError;
+use store::data::lost::LostRecords;
 use store::engine::Engine;
 use store::log::FollowError;
 
@@ -103,14 +104,27 @@ impl Driver {
     fn tell(&self, log: u16, notice: LogNotice) {
         self.notice(match notice {
             LogNotice::AcknowledgedLost { first, last } => {
+                self.note_lost(log, first, last);
                 ClusterNotice::AcknowledgedLost { log, first, last }
             }
+            // The damaged value is told of.
+            LogNotice::WaitsForRecover if self.table.is_damaged => return,
             LogNotice::PurgedBehindOneDisk => ClusterNotice::PurgedBehindOneDisk { log },
             LogNotice::NewGeneration { generation } => {
                 ClusterNotice::NewGeneration { log, generation }
             }
             LogNotice::WaitsForRecover => ClusterNotice::WaitsForRecover { log },
         });
+    }
+
+    /// Remembers what the log goes on without, before it is removed from it.
+    fn note_lost(&self, log: u16, first: u64, last: u64) {
+        let (at_s, records) = (self.clock.now_s().into(), last.saturating_sub(first) + 1);
+        let lost = LostRecords { at_s, log, first, last, records };
+        let noted = self.folder.as_ref().map(|folder| folder.note_lost(lost));
+        if let Some(Err(error)) = noted {
+            self.notice(ClusterNotice::Nats(format!("the loss is not remembered: {error}")));
+        }
     }
 
     pub(super) fn engine(&mut self, log: u16) -> Option<&mut Engine> {

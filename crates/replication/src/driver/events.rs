@@ -6,11 +6,12 @@ use super::{Driver, Input, Serving};
 use crate::one_node;
 use crate::turn::ClusterNotice;
 use crate::wire::{CopyAsk, read_ask};
+use base::time::Instant;
 use cluster::batch::StreamBatch;
 use cluster::node::MajorityProof;
 use cluster::port::{LogEvent, PublishNumber, StreamError, StreamPage};
 use cluster::replica::NodeView;
-use cluster::wire::beat::{Beat, LogRole};
+use cluster::wire::beat::{Beat, LogRole, clock_difference, clock_of};
 use nats::{NatsError, NatsEvent, StreamSlice, Tag};
 
 impl Driver {
@@ -22,6 +23,7 @@ impl Driver {
             Input::Closed => self.logs_closed(),
             Input::Copy(end) => self.copy_went_on(end),
             Input::Based { log, base } => self.based(log, base),
+            Input::Reached { node, unreachable } => self.reached(node, unreachable),
             Input::Leave => {
                 self.is_to_leave = true;
                 self.look_for_successor();
@@ -36,13 +38,7 @@ impl Driver {
             NatsEvent::Connected(is_connected) => {
                 self.note_connected(is_connected);
             }
-            NatsEvent::Said(why) => {
-                // It says the same at every attempt.
-                if self.said != why {
-                    self.said.clone_from(&why);
-                    self.notice(ClusterNotice::Nats(why));
-                }
-            }
+            NatsEvent::Said(why) => self.complain(why),
             NatsEvent::Published { tag, result } => self.published(tag, &result),
             NatsEvent::Read { tag, result } => {
                 let result = result.map(page).map_err(|error| failure(&error));
@@ -52,7 +48,7 @@ impl Driver {
                 Ok(()) => self.answer(tag, LogEvent::Created { ask: tag[2] }),
                 // The machine asks again; an operator may have to make room.
                 Err(NatsError::Silent) => {}
-                Err(why) => self.notice(ClusterNotice::Nats(format!("no stream: {why}"))),
+                Err(why) => self.complain(format!("no stream: {why}")),
             },
             NatsEvent::Set { tag, result } => self.was_set(tag, &result),
             NatsEvent::State { tag: [BUCKET, ..], result } => {
@@ -70,6 +66,14 @@ impl Driver {
             NatsEvent::TableWhole => self.table_whole(),
             NatsEvent::TableGone => self.table_gone(),
             NatsEvent::Heard { subject, reply, payload } => self.heard(&subject, reply, &payload),
+        }
+    }
+
+    /// NATS complains. It says the same at every attempt, and an operator hears it once.
+    fn complain(&mut self, why: String) {
+        if self.said != why {
+            self.said.clone_from(&why);
+            self.notice(ClusterNotice::Nats(why));
         }
     }
 
@@ -130,12 +134,24 @@ impl Driver {
             return self.namesake.hear(now, self.me.boot, beat.by.boot);
         }
         self.heard.insert(beat.by.node.number(), now);
+        self.compare_clocks(now, &beat);
+        self.look_whether_reached(now, beat.by.node);
         if beat.logs.iter().any(|told| told.role == LogRole::Left) {
             self.next_tick = now; // a node that is to lead claims at once
         }
         self.peers.hear(now, beat);
         if self.told_leader.is_none() {
             self.tell_leader(now); // clients are refused until then
+        }
+    }
+
+    fn compare_clocks(&mut self, now: Instant, beat: &Beat) {
+        let own = clock_of(self.clock.now_s());
+        let Some(seconds) = clock_difference(own, beat.clock) else { return };
+        let node = beat.by.node;
+        if let Some(differs) = self.skews.note(now, node, seconds) {
+            let seconds = differs.then_some(seconds);
+            self.notice(ClusterNotice::ClockDiffers { node, seconds });
         }
     }
 

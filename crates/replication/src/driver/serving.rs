@@ -8,7 +8,7 @@
 use super::slot::Slot;
 use super::{Driver, Input};
 use crate::one_node::FIRST;
-use crate::turn::{LeaveReason, Turn};
+use crate::turn::{ClusterNotice, LeaveReason, Turn};
 use base::time::Instant;
 use cluster::port::{ClosedBy, LogEvent};
 use cluster::replica::COPIES_LONGEST;
@@ -75,15 +75,22 @@ impl Driver {
                     self.is_over = true;
                 }
             }
-            Serving::Open(logs) => {
-                for slot in &mut self.slots {
-                    let is_full = slot.replica.as_ref().is_some_and(|it| it.is_full());
-                    if std::mem::replace(&mut slot.is_told_full, is_full) != is_full {
-                        logs.stream_full(slot.log, is_full);
-                    }
-                }
+            Serving::Given | Serving::Open(_) | Serving::Leaving(..) => {}
+        }
+        self.look_how_full();
+    }
+
+    /// Tells the logs, and an operator, of streams that have no room, or have room again.
+    fn look_how_full(&mut self) {
+        for slot in &mut self.slots {
+            let is_full = slot.replica.as_ref().is_some_and(|it| it.is_full());
+            if std::mem::replace(&mut slot.is_told_full, is_full) == is_full {
+                continue;
             }
-            Serving::Given | Serving::Leaving(..) => {}
+            if let Serving::Open(logs) = &self.serving {
+                logs.stream_full(slot.log, is_full);
+            }
+            self.shared.tell(Turn::Notice(ClusterNotice::StreamFull { log: slot.log, is_full }));
         }
     }
 
@@ -97,7 +104,7 @@ impl Driver {
         match led {
             Ok(open) => self.shared.tell(Turn::Lead(Box::new(open))),
             Err(why) => {
-                self.notice(crate::turn::ClusterNotice::Nats(why));
+                self.notice(ClusterNotice::Nats(why));
                 self.leave(LeaveReason::LogFailed);
             }
         }
@@ -106,6 +113,9 @@ impl Driver {
     pub(super) fn logs_opened(&mut self, logs: Arc<Logs>) {
         for slot in &self.slots {
             logs.acknowledge(slot.log, slot.acknowledged_index());
+            if slot.is_told_full {
+                logs.stream_full(slot.log, true);
+            }
         }
         match &mut self.serving {
             Serving::Given => self.serving = Serving::Open(logs),

@@ -9,6 +9,8 @@ use cluster::wire::beat::LogRole;
 use model::id::NodeId;
 use std::sync::PoisonError;
 use std::time::Duration;
+use store::data::lost;
+use store::files::Disk;
 
 /// A leader that was heard within this time is one to which clients are sent.
 const HEARD: Duration = Duration::from_secs(6);
@@ -106,6 +108,7 @@ impl Driver {
     }
 
     pub(super) fn tell_status(&self, now: Instant) {
+        let lost = lost::read(&Disk, &self.data).unwrap_or_default();
         let status = ClusterStatus {
             name: self.names.cluster().to_owned(),
             node: self.me.node,
@@ -115,6 +118,9 @@ impl Driver {
             leads: self.leads(),
             is_isolated: self.was_isolated,
             is_full: self.slots.iter().any(|it| it.replica.as_ref().is_some_and(|it| it.is_full())),
+            lost: lost.total(),
+            lost_unseen: lost.unseen(),
+            clock_skew_s: self.skews.largest(now),
             followers_wanted: self.settings.followers,
             logs: self.slots.iter().map(|slot| self.log_status(now, slot.log)).collect(),
             nodes: self.node_status(now),
@@ -166,6 +172,7 @@ impl Driver {
                     true => Some(Duration::ZERO),
                     false => at.map(|at| now.since(at)),
                 },
+                unreachable: self.reach.unreachable(*number),
             })
         };
         self.table.nodes.iter().filter_map(of).collect()

@@ -42,6 +42,8 @@ pub(crate) struct Table {
     /// The table is of this cluster.
     is_ours: bool,
     is_told_gone: bool,
+    /// A value could not be read since the start.
+    pub(super) is_damaged: bool,
     is_told_member: bool,
 }
 
@@ -62,11 +64,22 @@ impl Driver {
         let TableValue { key, revision, value } = value;
         match read_key(&key) {
             Some(Key::Cluster) => {
-                self.table.cluster = value.as_deref().and_then(ClusterEntry::read);
+                let entry = value.as_deref().and_then(ClusterEntry::read);
+                if entry.is_none() && value.is_some() {
+                    let known = self.table.cluster.map(|entry| entry.write());
+                    return self.damaged(key, revision, known);
+                }
+                self.table.cluster = entry;
                 self.check_cluster();
             }
             Some(Key::Node(node)) => {
-                let entry = value.as_deref().and_then(NodeEntry::read);
+                let mut entry = value.as_deref().and_then(NodeEntry::read);
+                if entry.is_none() && value.is_some() {
+                    self.damaged(key, revision, None);
+                    // The node is in the table, and writes its own value each 5 seconds.
+                    let known = self.table.nodes.remove(&node.number()).map(|(_, entry)| entry);
+                    entry = Some(known.unwrap_or_default());
+                }
                 if let Some(entry) = entry.as_ref().filter(|_| node == self.me.node)
                     && entry.boot > self.me.boot
                 {
@@ -79,11 +92,30 @@ impl Driver {
                 };
             }
             Some(Key::Log(log)) => {
-                let entry = value.as_deref().and_then(LogEntry::read);
+                let mut entry = value.as_deref().and_then(LogEntry::read);
+                if entry.is_none() && (value.is_some() || self.table.log(log).is_some()) {
+                    entry = self.table.log(log).cloned();
+                    let led = entry.as_ref().and_then(|it| it.leader) == Some(self.me);
+                    let known = entry.as_ref().filter(|_| led).map(LogEntry::write);
+                    self.damaged(key, revision, known);
+                }
                 self.table.logs.insert(log, (revision, entry));
                 self.show_entry(log);
             }
             None => {}
+        }
+    }
+
+    /// A value that cannot be read, or of a log that was removed. The node that leads writes it as
+    /// it was known before; whoever knows none waits.
+    fn damaged(&mut self, key: String, revision: u64, known: Option<Vec<u8>>) {
+        let known = known.filter(|_| self.leads_first());
+        let is_repaired = known.is_some();
+        self.table.is_damaged = true;
+        self.notice(ClusterNotice::TableDamaged { key: key.clone(), is_repaired });
+        if is_repaired {
+            let change = TableValue { key, revision, value: known };
+            self.nats.set_later([WANTED, 0, 0, 0], self.names.bucket(), change);
         }
     }
 

@@ -134,10 +134,14 @@ fn readiness(
     storage: Arc<Storage>,
     cluster: admin::ClusterReading,
 ) -> admin::Readies {
-    Arc::new(move || admin::Readiness {
-        draining: shards.is_draining(),
-        isolated: cluster().is_some_and(|cluster| cluster.isolated),
-        logs: storage.sizes().iter().map(health).collect(),
+    Arc::new(move || {
+        let cluster = cluster();
+        admin::Readiness {
+            draining: shards.is_draining(),
+            isolated: cluster.as_ref().is_some_and(|cluster| cluster.isolated),
+            stream_full: cluster.is_some_and(|cluster| cluster.full),
+            logs: storage.sizes().iter().map(health).collect(),
+        }
     })
 }
 

@@ -29,8 +29,14 @@ pub struct ClusterView {
     /// Whether this node leads, but has reached no majority of the NATS servers for 15 s: nothing
     /// is acknowledged.
     pub isolated: bool,
-    /// Whether a stream is full.
+    /// Whether a stream is full, or NATS has no room for it: new data is refused.
     pub full: bool,
+    /// Acknowledged records that logs went on without, which this node had.
+    pub lost: u64,
+    /// Those of them that no operator has acknowledged.
+    pub lost_unseen: u64,
+    /// The largest difference between this node's clock and that of another node, seconds.
+    pub clock_skew_s: u32,
     /// Followers that there should be.
     pub followers_wanted: u16,
     /// Followers that are there, and close behind the leader.
@@ -39,6 +45,25 @@ pub struct ClusterView {
     pub nodes: Vec<ClusterNode>,
     /// The logs, by number.
     pub logs: Vec<ClusterLog>,
+}
+
+/// A node that was silent for so long is away, milliseconds: three beats are missing.
+const AWAY_MS: u64 = 3_000;
+
+impl ClusterView {
+    /// The other nodes that are away, for people.
+    pub(crate) fn away(&self) -> String {
+        let others = self.nodes.iter().filter(|node| node.node != self.node);
+        let away = others.filter_map(|node| {
+            let silent = match node.heard_ms {
+                Some(heard_ms) if heard_ms < AWAY_MS => return None,
+                Some(heard_ms) => format!("silent for {} s", heard_ms / 1_000),
+                None => "not heard since this node began".to_owned(),
+            };
+            Some(format!("{} ({}), {silent}", node.name, node.node))
+        });
+        away.collect::<Vec<_>>().join("; ")
+    }
 }
 
 /// A node of a cluster.
@@ -50,6 +75,8 @@ pub struct ClusterNode {
     pub name: String,
     /// Where clients reach it: `NAME=host:port` for its API and each of its listeners.
     pub addresses: Vec<String>,
+    /// Those of them to which this node cannot connect.
+    pub unreachable: Vec<String>,
     /// Milliseconds since it was last heard of; null: not since this node began.
     pub heard_ms: Option<u64>,
 }

@@ -6,6 +6,7 @@
 use super::super::operations::readings;
 use super::super::{Asked, Part, asked, page, part};
 use crate::LogHealth;
+use crate::answers::edge::cluster::ClusterView;
 use crate::answers::overview::alarms::{AlarmList, AlarmShown};
 use crate::api::{Api, Shared};
 use crate::fault::Fault;
@@ -36,6 +37,9 @@ const STORE_CRITICAL_PERCENT: u64 = 90;
 
 /// Intervals after which the newest scheduled backup is too old.
 const BACKUP_INTERVALS: u64 = 2;
+
+/// Difference of two nodes' clocks from which on an alarm is raised, seconds.
+const SKEW_S: u32 = 30;
 
 /// Reasons for which a message is dropped that was to be delivered.
 const LOSSES: [&str; 5] = ["queue_bytes", "queue_count", "slow_reader", "store_full", "busy"];
@@ -118,6 +122,7 @@ pub(super) async fn look(api: &Arc<Shared>, status: &Status) {
     let mut found = of_shards(status, &growth);
     of_store(api, &mut found);
     of_others(api, &growth, &mut found);
+    found.extend((api.settings.cluster)().iter().flat_map(of_cluster));
     let changed = api.alarms.book().see((api.settings.wall_ms)(), found);
     changed.iter().for_each(log);
     let is_new = !changed.is_empty();
@@ -276,6 +281,44 @@ fn of_others(api: &Shared, growth: &Growth, found: &mut Vec<Condition>) {
     }
 }
 
+/// The cluster that this node leads.
+fn of_cluster(cluster: &ClusterView) -> Vec<Condition> {
+    let mut found = Vec::new();
+    if cluster.full {
+        let text = "NATS has no room for a log: new data is refused until there is room";
+        found.push(one(&alarms::STREAM_FULL, text.to_owned()));
+    }
+    if cluster.isolated {
+        let text = "no majority of the NATS servers answers: nothing is acknowledged";
+        found.push(one(&alarms::ISOLATED, text.to_owned()));
+    }
+    if cluster.lost_unseen > 0 {
+        let text = format!(
+            "acknowledged records that logs went on without: {}; holdline cluster lost lists them",
+            cluster.lost_unseen
+        );
+        found.push(one(&alarms::ACKNOWLEDGED_LOST, text));
+    }
+    if cluster.leads && cluster.followers < cluster.followers_wanted {
+        let (there, wanted) = (cluster.followers, cluster.followers_wanted);
+        let away = cluster.away();
+        let away = if away.is_empty() { away } else { format!("; away: {away}") };
+        let text = format!("{there} of {wanted} followers are close behind{away}");
+        found.push(one(&alarms::FOLLOWERS, text));
+    }
+    for node in cluster.nodes.iter().filter(|node| !node.unreachable.is_empty()) {
+        let addresses = node.unreachable.join(" ");
+        let text = format!("node {} cannot connect to {} at {addresses}", cluster.node, node.name);
+        let subject = node.node.to_string();
+        found.push(Condition { kind: &alarms::NODE_UNREACHABLE, subject, text });
+    }
+    if cluster.clock_skew_s >= SKEW_S {
+        let text = format!("the clocks of two nodes differ by {} s", cluster.clock_skew_s);
+        found.push(one(&alarms::CLOCK_DIFFERS, text));
+    }
+    found
+}
+
 /// Query of `/v1/alarms`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -323,6 +366,48 @@ pub(crate) async fn acknowledge(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::edge::cluster::ClusterNode;
+
+    #[test]
+    fn a_cluster_that_is_not_as_it_should_be_raises_alarms() {
+        let node = |number, heard_ms, unreachable: &[&str]| ClusterNode {
+            node: number,
+            name: format!("n{number}"),
+            heard_ms,
+            unreachable: unreachable.iter().map(|it| (*it).to_owned()).collect(),
+            ..ClusterNode::default()
+        };
+        let well = ClusterView {
+            node: 1,
+            leads: true,
+            followers: 1,
+            followers_wanted: 1,
+            nodes: vec![node(1, Some(0), &[]), node(2, Some(700), &[])],
+            ..ClusterView::default()
+        };
+        assert_eq!(of_cluster(&well), []);
+        let mut ill = well.clone();
+        (ill.followers, ill.nodes[1]) = (0, node(2, Some(90_000), &["mqtt=10.0.0.2:1883"]));
+        (ill.full, ill.isolated, ill.lost_unseen, ill.clock_skew_s) = (true, true, 7, 300);
+        let found = of_cluster(&ill);
+        let kinds: Vec<_> = found.iter().map(|it| it.kind.name).collect();
+        let all = [
+            "stream_full",
+            "isolated",
+            "acknowledged_lost",
+            "followers",
+            "node_unreachable",
+            "clock_differs",
+        ];
+        assert_eq!(kinds, all);
+        assert_eq!(
+            found[3].text,
+            "0 of 1 followers are close behind; away: n2 (2), silent for 90 s"
+        );
+        assert_eq!(found[4].text, "node 1 cannot connect to n2 at mqtt=10.0.0.2:1883");
+        let follows = ClusterView { leads: false, followers: 0, ..well };
+        assert_eq!(of_cluster(&follows), [], "whoever follows knows nothing of followers");
+    }
 
     #[test]
     fn a_backup_is_old_after_two_intervals_and_the_first_one_is_waited_for() {

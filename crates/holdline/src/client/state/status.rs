@@ -32,13 +32,17 @@ pub fn status(arguments: &Arguments) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let status = match figures(server, "/v1/status") {
+    let mut status = match figures(server, "/v1/status") {
         Ok(status) => status,
         Err(why) => {
             note!("{why}");
             return ExitCode::from(2);
         }
     };
+    if !status.is_null() && status["cluster"].is_null() {
+        let told = figures(server, "/v1/cluster").unwrap_or(Value::Null);
+        status["cluster"] = told["cluster"].clone();
+    }
     // A node that follows answers nothing else.
     let has_more = !status.is_null() && status["follows"] != true;
     let overview = has_more.then(|| figures(server, "/v1/overview")).and_then(Result::ok);
@@ -155,11 +159,30 @@ fn in_cluster(cluster: &Value) -> Option<(String, bool)> {
     let after = words::micros(most("acknowledged_after_us") as f64);
     let bytes: u64 = logs().map(|log| number(log, "stream_bytes")).sum();
     let full = if cluster["full"] == true { ", a stream is full" } else { "" };
+    let full = format!("{full}{}{}", away(cluster), lost(cluster));
     let told = format!(
         "leads, {there} of {wanted} followers, NATS acknowledges after {after}, streams {}{full}",
         words::bytes(bytes as f64)
     );
     Some((told, there >= wanted && full.is_empty()))
+}
+
+/// Nodes of a cluster that were silent for 3 s, as the end of a line.
+fn away(cluster: &Value) -> String {
+    let nodes = cluster["nodes"].as_array().into_iter().flatten();
+    let away = nodes.filter(|node| {
+        node["node"] != cluster["node"] && node["heard_ms"].as_u64().is_none_or(|ms| ms >= 3_000)
+    });
+    let away: Vec<&str> = away.filter_map(|node| node["name"].as_str()).collect();
+    if away.is_empty() { String::new() } else { format!(", away: {}", away.join(" ")) }
+}
+
+/// Acknowledged records that were lost and not seen by an operator, as the end of a line.
+fn lost(cluster: &Value) -> String {
+    match cluster["lost_unseen"].as_u64().unwrap_or_default() {
+        0 => String::new(),
+        lost => format!(", {lost} acknowledged records LOST (holdline cluster lost)"),
+    }
 }
 
 /// A node of a cluster that follows.
@@ -181,7 +204,10 @@ fn follower(place: &str, reading: &ServerReading, cluster: &Value) -> String {
         ("leader's API", cluster["leader_api"].as_str().unwrap_or("not known").to_owned()),
         ("behind it", format!("{} records", words::count(lag as f64))),
         ("NATS", nats.to_owned()),
+        ("away", away(cluster).trim_start_matches(", away: ").to_owned()),
+        ("lost", lost(cluster).trim_start_matches(", ").to_owned()),
     ];
+    let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
     let mut out =
         format!("holdline {} at {place}: follows, {}\n", reading.version, reading.readiness);
     for (name, value) in lines {
@@ -206,7 +232,8 @@ fn text(place: &str, reading: &ServerReading) -> String {
         ("longest loop turn", words::micros(number("turn_us_max"))),
     ];
     let mut out = format!("holdline {} at {place}: {}\n", reading.version, reading.readiness);
-    for (name, value) in lines {
+    let cluster = reading.cluster.iter().map(|(told, _)| ("cluster", told.clone()));
+    for (name, value) in lines.into_iter().chain(cluster) {
         out += &format!("  {name:<18}{value}\n");
     }
     out
@@ -309,6 +336,18 @@ mod tests {
         (cluster["followers"], cluster["full"]) = (json!(0), json!(true));
         let (told, is_well) = in_cluster(&cluster).expect("a cluster");
         assert!(told.ends_with(", a stream is full") && !is_well, "{told}");
+        cluster["node"] = json!(1);
+        cluster["lost_unseen"] = json!(3);
+        cluster["nodes"] = json!([
+            { "node": 1, "name": "north", "heard_ms": 0 },
+            { "node": 2, "name": "south", "heard_ms": 9_000 },
+            { "node": 3, "name": "east", "heard_ms": null },
+            { "node": 4, "name": "west", "heard_ms": 400 },
+        ]);
+        let (told, _) = in_cluster(&cluster).expect("a cluster");
+        let end = "full, away: south east, 3 acknowledged records LOST (holdline cluster lost)";
+        assert!(told.ends_with(end), "{told}");
+        cluster["node"] = json!(7);
         cluster["leads"] = json!(false);
         assert_eq!(in_cluster(&cluster), Some(("follows node 1, 7 records behind".into(), true)));
         cluster["leader"] = Value::Null;

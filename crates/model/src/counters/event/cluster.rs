@@ -34,6 +34,15 @@ kinds! {
         STREAM_FORGOT "stream_forgot" warn
             "a stream lost messages: the log goes on in a new one" [log generation]
             = "cluster_generation";
+        /// NATS has no room for the messages of a log: its stream, its account or the disk of a
+        /// server is full. New data is refused as if the log were full; what was written already
+        /// waits. Make room: more disk, a higher `max_file_store` or limit of the account, or, if
+        /// followers are away, start them. It goes on by itself.
+        STREAM_FULL "stream_full" error
+            "NATS has no room for a log: new data is refused" [log] = "cluster_stream_full";
+        /// NATS takes the messages of the log again.
+        STREAM_HAS_ROOM "stream_has_room" info "NATS has room for a log again" [log]
+            = "cluster_stream_full";
         /// No follower has what the stream was nearly full of; the leader's disk alone has it now.
         /// Start the followers.
         PURGED_BEHIND_ONE_DISK "purged_behind_one_disk" error
@@ -43,6 +52,37 @@ kinds! {
             "the table of the cluster is empty: check [cluster] name and nats; if they are right, \
              no node leads before `holdline cluster recover`"
             [log];
+        /// A value of the cluster's table cannot be read, or was removed, and this node does not
+        /// know it or does not lead. A leader that runs writes it anew; otherwise stop the server
+        /// of one node and run `holdline cluster recover` there, which does.
+        TABLE_VALUE_DAMAGED "table_value_damaged" error
+            "a value of the cluster's table cannot be read: if no node repairs it, run `holdline \
+             cluster recover`" [key];
+        /// A value of the cluster's table could not be read, or was removed; this node leads and
+        /// has written it anew. Find out who changed it.
+        TABLE_VALUE_REPAIRED "table_value_repaired" warn
+            "a value of the cluster's table could not be read, and is written anew" [key];
+        /// The clocks of two nodes differ. Messages with an expiry go by the clock of the node that
+        /// leads. Synchronise both clocks (NTP).
+        CLOCK_DIFFERS "clock_differs" warn
+            "the clock of another node differs from this one's" [node other seconds]
+            = "cluster_clock_skew_seconds";
+        /// The clocks of two nodes agree again, within 10 s.
+        CLOCK_AGREES "clock_agrees" info "the clocks of two nodes agree again" [node other]
+            = "cluster_clock_skew_seconds";
+        /// This node cannot connect to addresses that another node advertises. Clients are sent
+        /// there when that node leads: correct its `[cluster] advertise`, its listeners, or the
+        /// firewall between them.
+        NODE_UNREACHABLE "node_unreachable" warn
+            "this node cannot connect to addresses that another node advertises"
+            [node other addresses] = "cluster_unreachable_addresses";
+        /// This node can connect to all addresses that the other node advertises.
+        NODE_REACHED "node_reached" info
+            "this node can connect to all addresses of another node" [node other]
+            = "cluster_unreachable_addresses";
+        /// An address in `[cluster] advertise` leads to no other machine.
+        ADVERTISE_UNUSUAL "advertise_unusual" warn
+            "an advertised address leads to no other machine" [why];
         /// A follower begins to copy a whole log from another node, for this reason: it is new, was
         /// away for long, or its own log is damaged.
         LOG_COPIES_ANEW "log_copies_anew" warn "copying a log from another node" [log why];

@@ -7,17 +7,19 @@ use super::elsewhere;
 use super::following::FollowingView;
 use super::lead::Lead;
 use super::seat::{self, LeaderSeat};
-use super::view;
+use super::{tools, view};
 use crate::config::{Config, ListenSection};
 use crate::start::{StartError, failed, storage};
 use model::id::NodeId;
+use model::{event, tell};
 use nats::{NatsLogin, NatsSettings, NatsTls};
 use net::OtherServers;
 use replication::{ClusterNotice, ClusterSettings, LeaderAddress, Replication};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use store::data::OpenFolder;
+use store::tools::Means;
+use store::tools::member;
 
 /// Where the kernel says the host's name.
 const HOST: &str = "/proc/sys/kernel/hostname";
@@ -29,40 +31,34 @@ pub(super) struct Joined {
     pub(super) node: NodeId,
     /// Logs of the cluster, and shards of a server that leads it.
     pub(super) logs: usize,
-    /// Records that were acknowledged and lost.
-    lost: Arc<AtomicU64>,
 }
 
 impl Joined {
     /// Opens the data folder to follow.
     pub(super) fn begin(config: &Config, taken_over: bool) -> Result<Joined, StartError> {
         let folder = storage::follow(config, taken_over)?;
+        check_name(config)?;
+        seat::unusual(config).iter().for_each(|why| tell!(event::ADVERTISE_UNUSUAL, why));
         let (node, logs) = (folder.node(), folder.count().into());
         let settings = settings(config, node);
         let replication = Replication::begin(settings, folder).map_err(failed)?;
         let seat = Arc::new(LeaderSeat::new(config));
-        let (replication, lost) = (Arc::new(replication), Arc::default());
-        Ok(Joined { replication, seat, node, logs, lost })
+        Ok(Joined { replication: Arc::new(replication), seat, node, logs })
     }
 
     /// Tells an operator.
     pub(super) fn notice(&self, notice: &ClusterNotice) {
-        if let &ClusterNotice::AcknowledgedLost { first, last, .. } = notice {
-            self.lost.fetch_add(last.saturating_sub(first) + 1, Ordering::Relaxed);
-        }
         view::told(self.node, notice);
     }
 
     /// The view of the cluster for a server that follows.
     pub(super) fn view(&self) -> FollowingView {
         let (told, read) = (Arc::downgrade(&self.replication), Arc::downgrade(&self.replication));
-        let lost = self.lost.clone();
         FollowingView {
             seat: self.seat.clone(),
             cluster: Arc::new(move || told.upgrade().map(|it| view::view(&it.status()))),
             readings: Arc::new(move || {
-                let lost = lost.load(Ordering::Relaxed);
-                read.upgrade().map_or(Vec::new(), |it| view::readings(&it.status(), lost))
+                read.upgrade().map_or(Vec::new(), |it| view::readings(&it.status()))
             }),
         }
     }
@@ -107,6 +103,17 @@ impl Joined {
     /// The logs are closed: what is not acknowledged yet has a moment, then the node has left.
     pub(super) fn closed(self) {
         self.replication.closed();
+    }
+}
+
+/// Compares the name of the cluster with the one that the data folder was given to, or notes it.
+/// The same logs under two names would be led twice.
+fn check_name(config: &Config) -> Result<(), StartError> {
+    let (path, name) = (&config.server.data, &config.cluster.name);
+    match member::cluster_name(path, &Means::default()).map_err(failed)? {
+        None => member::note_cluster_name(path, Some(name), &Means::default()).map_err(failed),
+        Some(known) if known == *name => Ok(()),
+        Some(known) => Err(StartError(tools::other_name(path, &known, name))),
     }
 }
 

@@ -69,6 +69,31 @@ pub(super) fn advertised(config: &Config) -> Vec<String> {
     listeners(config).filter_map(address).take(ADDRESSES_MAX).collect()
 }
 
+/// Advertised hosts that cannot be meant for clients on other machines, each with what to do. Only
+/// one node on a machine of its own is right with them.
+pub(super) fn unusual(config: &Config) -> Vec<String> {
+    let hosts = config.cluster.advertise.iter().map(|it| {
+        let place = it.split_once('=').map_or(it.as_str(), |(_, place)| place);
+        let is_named = it.contains('=');
+        let host =
+            if is_named { place.rsplit_once(':').map_or(place, |(host, _)| host) } else { place };
+        (it, host.trim_start_matches('[').trim_end_matches(']'))
+    });
+    let why = |(told, host): (&String, &str)| {
+        let kind = match host.parse::<std::net::IpAddr>() {
+            Ok(ip) if ip.is_loopback() => "is a loopback address",
+            Ok(ip) if ip.is_unspecified() => "is not the address of a host",
+            Err(_) if host == "localhost" => "is a loopback address",
+            _ => return None,
+        };
+        Some(format!(
+            "[cluster] advertise: {told:?} {kind}: clients that are sent there reach another host; \
+             give the address at which clients reach this node"
+        ))
+    };
+    hosts.filter_map(why).collect()
+}
+
 /// The API and the listeners that serve clients, with their ports; socket files have none to tell.
 fn listeners(config: &Config) -> impl Iterator<Item = (&str, u16)> {
     let api = config.api.enabled.then_some((API, config.api.address.port()));
@@ -107,6 +132,17 @@ mod tests {
         let told = advertised(&config(&["10.0.0.7", "api=north.example:80"]));
         assert_eq!(told, ["api=north.example:80", "mqtt=10.0.0.7:1883"]);
         assert_eq!(advertised(&config(&["mqtt=a:1"])), ["mqtt=a:1"]);
+    }
+
+    #[test]
+    fn addresses_that_no_other_machine_reaches_are_told_of() {
+        let told = |advertise: &str| unusual(&config(&[advertise])).len();
+        for wrong in ["127.0.0.1", "mqtt=127.0.0.1:1883", "localhost", "0.0.0.0", "api=[::]:7080"] {
+            assert_eq!(told(wrong), 1, "{wrong}");
+        }
+        for right in ["10.0.0.7", "mqtt=north.example:1883", "[2001:db8::1]"] {
+            assert_eq!(told(right), 0, "{right}");
+        }
     }
 
     #[test]

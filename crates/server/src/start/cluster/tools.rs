@@ -8,7 +8,7 @@
 
 use crate::config::Config;
 use crate::start::cluster::joined::{nats_settings, node_name};
-use crate::start::cluster::seat::advertised;
+use crate::start::cluster::seat::{self, advertised};
 use crate::start::shard_count;
 use base::secret::ClusterSecret;
 use model::id::NodeId;
@@ -16,8 +16,11 @@ use nats::{NatsError, NatsSync, StreamState};
 use replication::NodeStatus;
 use replication::operations::{Listed, NewNode, OperationPlan, Operations};
 use std::path::Path;
+use store::OpenError;
+use store::data::lost::{self, Lost};
 use store::data::{CLUSTER_SECRET, Secrets};
-use store::tools::member::{self, Member};
+use store::files::Disk;
+use store::tools::member::{self, HeldFolder, Member};
 use store::tools::{self, Means};
 
 /// Most logs of a cluster.
@@ -29,11 +32,15 @@ pub struct ClusterPlan {
     /// Change of the cluster; `None`: none.
     remote: Option<OperationPlan>,
     local: Local,
+    /// The name of the cluster that the folder is to belong to; none: of no cluster.
+    name: Option<String>,
 }
 
 /// Change of the data folder.
 enum Local {
     Nothing,
+    /// The folder stays as it is, and no server may use it meanwhile.
+    Hold,
     /// The folder becomes this node's.
     Take(NodeId),
     /// The folder is created, with so many logs.
@@ -46,17 +53,64 @@ impl ClusterPlan {
         &self.lines
     }
 
+    /// Whether the change waits for a node that is away.
+    pub fn is_away(&self) -> bool {
+        self.remote.as_ref().is_some_and(OperationPlan::is_away)
+    }
+
     /// Carries out the plan with this data folder.
     pub fn carry_out(self, data: &Path) -> Result<(), String> {
         let means = Means::default();
+        let changes_folder = !matches!(self.local, Local::Nothing);
         let done = match self.local {
-            Local::Nothing => Ok(()),
+            Local::Nothing | Local::Hold => Ok(()),
             Local::Take(node) => member::set_node(data, node, &means),
             Local::Make(secrets, node, logs) => member::make(data, *secrets, (node, logs), &means),
         };
         done.map_err(|error| error.to_string())?;
+        let _held = changes_folder.then(|| unused(data)).transpose()?;
+        if changes_folder {
+            let noted = member::note_cluster_name(data, self.name.as_deref(), &means);
+            noted.map_err(|error| error.to_string())?;
+        }
         self.remote.map_or(Ok(()), OperationPlan::carry_out).map_err(|error| error.to_string())
     }
+}
+
+/// The folder, held while no server uses it. A command beside a live server would change the
+/// cluster under it.
+fn unused(data: &Path) -> Result<HeldFolder, String> {
+    member::hold(data, &Means::default()).map_err(|error| match error {
+        OpenError::Locked { pid, .. } => {
+            let by = pid.map_or(String::new(), |pid| format!(" (process {pid})"));
+            format!(
+                "{} is used by a server{by}: stop it first (systemctl stop holdline), and run this \
+                 command again",
+                data.display()
+            )
+        }
+        other => other.to_string(),
+    })
+}
+
+/// Refuses a folder of a cluster of another name.
+fn check_name(config: &Config) -> Result<(), String> {
+    let (data, name) = (&config.server.data, &config.cluster.name);
+    let known = member::cluster_name(data, &Means::default()).map_err(|it| it.to_string())?;
+    match known.filter(|known| known != name) {
+        Some(known) => Err(other_name(data, &known, name)),
+        None => Ok(()),
+    }
+}
+
+/// Why a folder of one cluster is not served in another one.
+pub(super) fn other_name(data: &Path, known: &str, name: &str) -> String {
+    format!(
+        "{} belongs to the cluster {known:?}, but [cluster] name is {name:?}: under two names the \
+         same data would have two leaders. Set name = {known:?}; or, to give that cluster up, run \
+         `holdline cluster remove N --alone` with the number of this node first",
+        data.display()
+    )
 }
 
 /// A new cluster, whose first node this is. Without a number of logs it has those of the data
@@ -81,10 +135,14 @@ pub fn create(
         (None, Some(logs)) => logs,
         (None, None) => shard_count(config.server.shards) as u16,
     };
+    if found.is_some() {
+        check_name(config)?;
+        unused(data)?;
+    }
     let (secrets, fingerprint) = secrets(data, found, secret)?;
     let again = found.filter(|found| found.node != NodeId::ALONE).map(|found| found.node);
     let remote = operations(config)?.create(fingerprint, logs, new_node(config, again));
-    planned(data, found, remote, secrets)
+    planned(config, found, remote, secrets)
 }
 
 /// This node joins a cluster. `secret` is that of the cluster, unless the data folder has it.
@@ -109,10 +167,11 @@ pub fn join(
                 .into(),
         );
     }
+    check_name(config)?;
     let (secrets, fingerprint) = secrets(data, found, secret)?;
     let own = found.map(|found| found.node).or(node);
     let remote = operations(config)?.join(fingerprint, new_node(config, own));
-    planned(data, found, remote, secrets)
+    planned(config, found, remote, secrets)
 }
 
 /// This node joins its cluster, or creates it, whichever is to be done; nothing, if the data folder
@@ -156,12 +215,13 @@ pub fn leave(config: &Config, node: NodeId) -> Result<ClusterPlan, String> {
     if found(data)?.is_none_or(|found| found.node != node) {
         return Err(format!("{} is not of node {number}", data.display()));
     }
+    unused(data)?;
     let lines = vec![format!(
         "{}: becomes the data folder of a server that is alone. A cluster that goes on keeps node \
          {number} in its table: run `holdline cluster remove {number}` at another node of it",
         data.display()
     )];
-    Ok(ClusterPlan { lines, remote: None, local: Local::Take(NodeId::ALONE) })
+    Ok(ClusterPlan { lines, remote: None, local: Local::Take(NodeId::ALONE), name: None })
 }
 
 /// The table and the streams are made anew from this node's data folder, after NATS lost them.
@@ -170,8 +230,24 @@ pub fn recover(config: &Config) -> Result<ClusterPlan, String> {
     let Some(found) = found(data)?.filter(|found| found.node != NodeId::ALONE) else {
         return Err(format!("{} belongs to no cluster", data.display()));
     };
+    check_name(config)?;
+    unused(data)?;
     let Member { node, logs, fingerprint } = found;
-    only_remote(operations(config)?.recover(fingerprint, logs, new_node(config, Some(node))))
+    let remote = operations(config)?.recover(fingerprint, logs, new_node(config, Some(node)));
+    let name = Some(config.cluster.name.clone());
+    Ok(ClusterPlan { local: Local::Hold, name, ..only_remote(remote)? })
+}
+
+/// Acknowledged records that logs of the folder here went on without.
+pub fn lost(config: &Config) -> Result<Lost, String> {
+    let data = &config.server.data;
+    lost::read(&Disk, data).map_err(|error| format!("{}: {error}", data.display()))
+}
+
+/// An operator has seen these losses: the alarm ends. How many records were not seen before.
+pub fn see_lost(config: &Config) -> Result<u64, String> {
+    let data = &config.server.data;
+    lost::see(&Disk, data).map_err(|error| format!("{}: {error}", data.display()))
 }
 
 /// The node of the data folder here, 0 for none.
@@ -334,15 +410,17 @@ fn secrets(
 }
 
 fn planned(
-    data: &Path,
+    config: &Config,
     found: Option<Member>,
     remote: Result<OperationPlan, impl std::fmt::Display>,
     secrets: Secrets,
 ) -> Result<ClusterPlan, String> {
+    let (data, name) = (&config.server.data, Some(config.cluster.name.clone()));
     let remote = remote.map_err(|error| error.to_string())?;
     let (node, logs) = (remote.node(), remote.logs());
     let (number, folder) = (node.number(), data.display());
     let mut lines = remote.lines().to_vec();
+    lines.extend(seat::unusual(config).into_iter().map(|why| format!("WARNING: {why}")));
     let local = match found {
         Some(found) if found.logs != logs => {
             return Err(format!(
@@ -363,7 +441,7 @@ fn planned(
             Local::Make(Box::new(secrets), node, logs)
         }
     };
-    Ok(ClusterPlan { lines, remote: Some(remote), local })
+    Ok(ClusterPlan { lines, remote: Some(remote), local, name })
 }
 
 fn only_remote(
@@ -371,7 +449,7 @@ fn only_remote(
 ) -> Result<ClusterPlan, String> {
     let remote = remote.map_err(|error| error.to_string())?;
     let lines = remote.lines().to_vec();
-    Ok(ClusterPlan { lines, remote: Some(remote), local: Local::Nothing })
+    Ok(ClusterPlan { lines, remote: Some(remote), local: Local::Nothing, name: None })
 }
 
 #[cfg(test)]
@@ -416,5 +494,27 @@ mod tests {
         assert!(plan.lines()[0].contains("a server that is alone"));
         plan.carry_out(&data).expect("done");
         assert_eq!(own_node(&config), Ok(NodeId::ALONE));
+    }
+
+    #[test]
+    fn a_folder_that_a_server_uses_or_of_another_cluster_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = Config::default();
+        config.server.data = folder.path().join("data");
+        let (data, node) = (config.server.data.clone(), NodeId::new(3).expect("a node"));
+        member::make(&data, Secrets::of([1; 64]), (node, 1), &Means::default()).expect("made");
+        let told = |result: Result<ClusterPlan, String>| result.err().expect("refused");
+        let held = unused(&data).expect("nobody uses it");
+        for refused in [told(recover(&config)), told(leave(&config, node))] {
+            assert!(refused.contains("stop it first"), "{refused}");
+        }
+        drop(held);
+        member::note_cluster_name(&data, Some("east"), &Means::default()).expect("noted");
+        for refused in [told(recover(&config)), told(create(&config, None, None))] {
+            assert!(refused.contains("belongs to the cluster \"east\""), "{refused}");
+        }
+        leave(&config, node).expect("planned").carry_out(&data).expect("done");
+        let name = member::cluster_name(&data, &Means::default());
+        assert_eq!(name.expect("it reads"), None, "it belongs to no cluster");
     }
 }

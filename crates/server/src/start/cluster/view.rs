@@ -22,6 +22,9 @@ pub(super) fn view(status: &ClusterStatus) -> ClusterView {
         connected: status.is_connected,
         isolated: status.is_isolated,
         full: status.is_full,
+        lost: status.lost,
+        lost_unseen: status.lost_unseen,
+        clock_skew_s: status.clock_skew_s,
         followers_wanted: status.followers_wanted,
         followers: followers(status),
         nodes: status.nodes.iter().map(node).collect(),
@@ -39,6 +42,7 @@ fn node(of: &NodeStatus) -> ClusterNode {
         node: of.node.number(),
         name: of.name.clone(),
         addresses: of.addresses.clone(),
+        unreachable: of.unreachable.clone(),
         heard_ms: of.beat_age.map(|age| age.as_millis() as u64),
     }
 }
@@ -69,8 +73,8 @@ fn role(of: LogRole) -> &'static str {
     }
 }
 
-/// The cluster in figures; `lost`: records that were acknowledged and are not in the log any more.
-pub(super) fn readings(status: &ClusterStatus, lost: u64) -> Vec<MetricReading> {
+/// The cluster in figures.
+pub(super) fn readings(status: &ClusterStatus) -> Vec<MetricReading> {
     let reading = |name, help, value| MetricReading { name, help, value };
     let most = |of: fn(&LogStatus) -> u64| status.logs.iter().map(of).max().unwrap_or_default();
     let sum = |of: fn(&LogStatus) -> u64| status.logs.iter().map(of).sum::<u64>();
@@ -85,7 +89,11 @@ pub(super) fn readings(status: &ClusterStatus, lost: u64) -> Vec<MetricReading> 
             status.is_isolated.into(),
         ),
         reading("cluster_has_leader", "1 if a node leads.", status.leader.is_some().into()),
-        reading("cluster_stream_full", "1 if a stream is full.", status.is_full.into()),
+        reading(
+            "cluster_stream_full",
+            "1 if a stream is full, or NATS has no room for it.",
+            status.is_full.into(),
+        ),
         reading("cluster_nodes", "Nodes of the cluster.", status.nodes.len() as u64),
         reading(
             "cluster_followers_missing",
@@ -116,7 +124,22 @@ pub(super) fn readings(status: &ClusterStatus, lost: u64) -> Vec<MetricReading> 
         reading(
             "cluster_acknowledged_lost_total",
             "Acknowledged records that a log went on without, which this node had.",
-            lost,
+            status.lost,
+        ),
+        reading(
+            "cluster_acknowledged_lost_unseen",
+            "Those of them that no operator has acknowledged with holdline cluster lost --seen.",
+            status.lost_unseen,
+        ),
+        reading(
+            "cluster_clock_skew_seconds",
+            "Largest difference between this node's clock and that of another node.",
+            status.clock_skew_s.into(),
+        ),
+        reading(
+            "cluster_unreachable_addresses",
+            "Advertised addresses of other nodes to which this node cannot connect.",
+            status.nodes.iter().map(|node| node.unreachable.len() as u64).sum(),
         ),
         reading("cluster_epoch", "Highest epoch of a log: it rises with each new leader.", {
             most(|log| log.epoch.into())
@@ -150,6 +173,25 @@ pub(super) fn told(node: NodeId, notice: &ClusterNotice) {
         ClusterNotice::CopiesAnew { log, why } => tell!(event::LOG_COPIES_ANEW, log, why),
         &ClusterNotice::Copied { log, bytes } => tell!(event::LOG_COPIED, log, bytes),
         ClusterNotice::Nats(error) => tell!(event::NATS_COMPLAINS, error),
+        &ClusterNotice::StreamFull { log, is_full: true } => tell!(event::STREAM_FULL, log),
+        &ClusterNotice::StreamFull { log, .. } => tell!(event::STREAM_HAS_ROOM, log),
+        ClusterNotice::TableDamaged { key, is_repaired: true } => {
+            tell!(event::TABLE_VALUE_REPAIRED, key);
+        }
+        ClusterNotice::TableDamaged { key, .. } => tell!(event::TABLE_VALUE_DAMAGED, key),
+        &ClusterNotice::ClockDiffers { node: other, seconds: Some(seconds) } => {
+            tell!(event::CLOCK_DIFFERS, node, other = other.number(), seconds);
+        }
+        &ClusterNotice::ClockDiffers { node: other, .. } => {
+            tell!(event::CLOCK_AGREES, node, other = other.number());
+        }
+        ClusterNotice::Unreachable { node: other, addresses } => match addresses.is_empty() {
+            true => tell!(event::NODE_REACHED, node, other = other.number()),
+            false => {
+                let addresses = addresses.join(" ");
+                tell!(event::NODE_UNREACHABLE, node, other = other.number(), addresses);
+            }
+        },
         &ClusterNotice::DiskFull { log } => tell!(event::FOLLOWER_FULL, log),
         ClusterNotice::Isolated(true) => tell!(event::NODE_ISOLATED, node),
         ClusterNotice::Isolated(false) => tell!(event::ISOLATION_ENDED, node),
