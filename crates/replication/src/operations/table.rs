@@ -1,8 +1,8 @@
 //! The table of a cluster, read by an operation: its values, those that are damaged, and how these
 //! are written anew.
 //!
-//! A repair is a plan like any other. Invariant: a plan that repairs a table leaves every good value
-//! as it is.
+//! A repair is a plan like any other. Invariant: a plan that repairs a table leaves every good
+//! value as it is.
 
 use super::{
     LEVEL, NO_JETSTREAM, NewNode, OperationError, OperationPlan, Operations, first_node, patiently,

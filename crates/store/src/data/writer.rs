@@ -91,9 +91,8 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
         }
     }
 
-    /// Answers leave, at once or when what they tell of is acknowledged. That there is no room tells
-    /// of nothing: it leaves at once, as `Busy` does, for a stream without room may acknowledge
-    /// nothing for long.
+    /// Answers leave, at once or when what they tell of is acknowledged. A refusal for want of room
+    /// leaves at once, as `Busy` does: a stream without room may acknowledge nothing for long.
     fn answer(&mut self, answers: impl Iterator<Item = Answered>) {
         match self.engine.awaited() {
             0 => tell(&self.on_complete, answers),
