@@ -125,8 +125,8 @@ impl Replica {
     fn judge_claim(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {
         let Phase::Claiming(claim) = &self.phase else { return };
         // For a generation that is to begin the copy with the longest tail goes first: others that
-        // claim would only be in its way.
-        let has = match self.forgot_lately(view.now) {
+        // claim would only be in its way. Before the first Lead no stream knows what a copy has.
+        let has = match self.forgot_lately(view.now) || self.is_unled() {
             true => |it: &LogBeat| it.index.max(it.synced),
             false => |it: &LogBeat| it.index,
         };
@@ -207,9 +207,18 @@ impl Replica {
         match claim.set {
             // The outcome is not known: the table's watcher will tell.
             Some((_, _, again)) if view.now >= again => self.give_way(view.now),
-            None if view.now >= claim.copies.again => self.set(view, out),
+            None if view.now < claim.copies.again => {}
+            // A copy that is silent may have the data with which the cluster was made.
+            None if self.own.end().index == 0 && self.is_unled() => self.give_way(view.now),
+            None => self.set(view, out),
             _ => {}
         }
+    }
+
+    /// Whether the table never named a leader of the log.
+    fn is_unled(&self) -> bool {
+        let entry = self.entry.as_ref().map(|(_, entry)| entry);
+        entry.is_some_and(|entry| entry.leader.is_none() && entry.epoch == 0)
     }
 
     /// Writes the claim into the table.
@@ -219,7 +228,7 @@ impl Replica {
         let followers = entry.copies().filter(|node| *node != self.me.node).collect();
         let wanted = entry.wanted.filter(|node| *node != self.me.node);
         let generation = self.generation.max(entry.generation);
-        let is_first = entry.leader.is_none() && entry.epoch == 0;
+        let is_first = self.is_unled();
         let entry = LogEntry { generation, epoch, leader: Some(self.me), wanted, followers };
         self.asks += 1;
         let (ask, revision) = (self.asks, *revision);

@@ -300,9 +300,9 @@ impl Replica {
         let judged = *judged;
         let has_waited = view.now >= copies.again;
         let is_long = self.forgot.is_some() && !self.forgot_lately(view.now);
-        // An empty copy is no ground for the next generation, but where nothing was ever written.
-        let is_untouched = self.generation == 1 && judged == Some(0);
-        let is_ground = self.own.end().index > 0 || is_untouched;
+        // An empty copy is no ground for the next generation: also where nothing was ever written
+        // to the stream another copy may have the data with which the cluster was made.
+        let is_ground = self.own.end().index > 0;
         // The mark of what was acknowledged may be lost, and the stream is no proof.
         let may = match self.judge(copies, None, |it| it.index.max(it.synced)) {
             Say::GoFirst => true,
