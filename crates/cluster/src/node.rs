@@ -78,41 +78,63 @@ impl MajorityProof {
 
 /// Another process with this node's number: it runs on a copy of this node's data folder.
 ///
-/// Of two such processes the one that began first goes on. The later one proves nothing, and so it
-/// leads nothing, until the earlier one has been silent for [`GONE`].
+/// Both write the node's value in the table by compare-and-set, which puts their proofs in an
+/// order; clocks of two hosts do not. A process leads nothing and proves nothing while another one
+/// that the table names is heard: unless it has a fresh proof, and the other one did not prove
+/// before it. So at least one of them goes on, and a process that leads keeps the lead.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Namesake {
     heard: Option<Instant>,
-    earlier: Option<Instant>,
-    earlier_beats: u8,
+    /// The process that the table names.
+    named: u64,
+    /// The other process that the table named last while this one had no fresh proof.
+    before: u64,
+    /// When the named process was heard last, if it is another one.
+    named_heard: Option<Instant>,
+    named_beats: u8,
 }
 
 /// A process is gone when it was silent for so long: three beats, or three proofs, are missing.
 const GONE: Duration = Duration::from_secs(15);
 
-/// So many beats of an earlier process show that it runs: one may be left of the process before.
-const EARLIER_BEATS: u8 = 2;
+/// So many beats of a process show that it runs: one may be left of the process before.
+const BEATS: u8 = 2;
 
 impl Namesake {
-    /// A beat, or a value of the table, of a process with this node's number. `mine` is the number
-    /// of this process's start, `boot` that of the other's.
-    pub fn hear(&mut self, now: Instant, mine: u64, boot: u64) {
-        if boot < mine {
-            self.earlier_beats = self.earlier_beats.saturating_add(1);
-            if self.earlier_beats < EARLIER_BEATS {
-                return;
-            }
-            self.earlier = Some(now);
+    /// The node's value in the table is of the process with this boot; `mine` is that of this
+    /// process. `is_proved`: this process has a fresh proof.
+    pub fn named(&mut self, mine: u64, boot: u64, is_proved: bool) {
+        if boot != mine && !is_proved {
+            self.before = boot;
         }
-        if boot != mine {
-            self.heard = Some(now);
+        if self.named != boot {
+            (self.named, self.named_heard, self.named_beats) = (boot, None, 0);
         }
     }
 
-    /// A process with this node's number answered a question of this one: it runs.
+    /// A beat of a process with this node's number. `mine` is the boot of this process, `boot` that
+    /// of the other one.
+    pub fn hear(&mut self, now: Instant, mine: u64, boot: u64) {
+        if boot == mine {
+            return;
+        }
+        if boot == self.named {
+            self.named_beats = self.named_beats.saturating_add(1);
+            if self.named_beats < BEATS {
+                return;
+            }
+            self.named_heard = Some(now);
+        }
+        self.heard = Some(now);
+    }
+
+    /// A process with this node's number answered a question of this one: it runs. This process
+    /// hears its own answer, too.
     pub fn answered(&mut self, now: Instant, mine: u64, boot: u64) {
-        self.earlier_beats = EARLIER_BEATS;
-        self.hear(now, mine, boot);
+        if boot != mine {
+            self.named_beats = BEATS;
+            self.hear(now, mine, boot);
+        }
     }
 
     /// Whether such a process runs.
@@ -120,9 +142,11 @@ impl Namesake {
         self.heard.is_some_and(|at| now.since(at) < GONE)
     }
 
-    /// Whether this process must not lead: the other one began before it.
-    pub fn goes_first(&self, now: Instant) -> bool {
-        self.earlier.is_some_and(|at| now.since(at) < GONE)
+    /// Whether this process must not lead: the other one does, or may. `is_proved`: this process
+    /// has a fresh proof.
+    pub fn goes_first(&self, now: Instant, is_proved: bool) -> bool {
+        let runs = self.named_heard.is_some_and(|at| now.since(at) < GONE);
+        runs && (!is_proved || self.before == self.named)
     }
 }
 
@@ -206,20 +230,64 @@ mod tests {
 
     #[test]
     fn of_two_processes_with_one_number_the_later_one_waits_until_the_other_is_gone() {
+        // The table names process 7; 8 is a copy that begins.
         let (mut early, mut late) = (Namesake::default(), Namesake::default());
+        early.named(7, 7, true);
+        late.named(8, 7, false);
         early.hear(at(100), 7, 8);
-        assert!(early.is_there(at(114)) && !early.goes_first(at(100)), "it goes on");
+        assert!(early.is_there(at(114)) && !early.goes_first(at(100), true), "it goes on");
         assert!(!early.is_there(at(115)), "the other one is gone");
         late.hear(at(100), 8, 8);
-        assert!(!late.is_there(at(100)), "its own beat");
+        late.answered(at(100), 8, 8);
+        assert!(!late.is_there(at(100)), "its own beat, and its own answer");
         late.hear(at(100), 8, 7);
         assert!(!late.is_there(at(100)), "one beat may be left of the process before");
         late.hear(at(101), 8, 7);
-        assert!(late.is_there(at(101)) && late.goes_first(at(115)));
-        assert!(!late.goes_first(at(116)), "it may lead again");
+        assert!(late.is_there(at(101)) && late.goes_first(at(115), false));
+        assert!(!late.goes_first(at(116), false), "it may lead again");
         let mut asked = Namesake::default();
+        asked.named(8, 7, false);
         asked.answered(at(100), 8, 7);
-        assert!(asked.goes_first(at(100)), "whoever answers runs");
+        assert!(asked.goes_first(at(100), false), "whoever answers runs");
+    }
+
+    #[test]
+    fn a_copy_on_a_host_whose_clock_is_behind_takes_nothing_from_the_process_that_leads() {
+        let (mut leads, mut copy) = (Namesake::default(), Namesake::default());
+        leads.named(9, 9, true);
+        copy.named(5, 9, false);
+        // The copy hears nothing for a while, and proves: the table names it until the other one
+        // proves again.
+        leads.named(9, 5, true);
+        copy.named(5, 5, false);
+        for second in 0..2 {
+            leads.hear(at(100 + second), 9, 5);
+            copy.hear(at(100 + second), 5, 9);
+        }
+        assert!(!leads.goes_first(at(101), true), "it proved before");
+        leads.named(9, 9, true);
+        copy.named(5, 9, true);
+        for second in 2..4 {
+            leads.hear(at(100 + second), 9, 5);
+            copy.hear(at(100 + second), 5, 9);
+        }
+        assert!(!leads.goes_first(at(103), true));
+        assert!(copy.goes_first(at(103), true), "the other one proved before");
+    }
+
+    #[test]
+    fn of_two_processes_that_were_cut_off_the_one_that_proves_first_goes_on() {
+        let (mut old, mut new) = (Namesake::default(), Namesake::default());
+        old.named(5, 5, true);
+        new.named(9, 5, false);
+        old.named(5, 9, false);
+        new.named(9, 9, true);
+        for second in 0..2 {
+            old.hear(at(100 + second), 5, 9);
+            new.hear(at(100 + second), 9, 5);
+        }
+        assert!(old.goes_first(at(101), false) && !new.goes_first(at(101), true));
+        assert!(!new.goes_first(at(101), false), "the table names it: one of the two goes on");
     }
 
     #[test]

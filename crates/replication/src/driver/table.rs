@@ -80,11 +80,9 @@ impl Driver {
                     let known = self.table.nodes.remove(&node.number()).map(|(_, entry)| entry);
                     entry = Some(known.unwrap_or_default());
                 }
-                if let Some(entry) = entry.as_ref().filter(|_| node == self.me.node)
-                    && entry.boot > self.me.boot
-                {
-                    // One that began later. What an earlier one left says not that it runs.
-                    self.namesake.hear(self.clock.now(), self.me.boot, entry.boot);
+                if let Some(entry) = entry.as_ref().filter(|_| node == self.me.node) {
+                    let is_proved = self.proof.is_fresh(self.clock.now());
+                    self.namesake.named(self.me.boot, entry.boot, is_proved);
                 }
                 match entry {
                     Some(entry) => self.table.nodes.insert(node.number(), (revision, entry)),
@@ -208,7 +206,7 @@ impl Driver {
         if std::mem::replace(&mut self.has_namesake, is_there) != is_there {
             self.notice(ClusterNotice::SameNumber(is_there));
         }
-        if self.namesake.goes_first(now) || now < self.proves_from {
+        if self.namesake.goes_first(now, self.proof.is_fresh(now)) || now < self.proves_from {
             return;
         }
         let Some(ask) = self.proof.tick(now) else { return };

@@ -104,8 +104,9 @@ kinds! {
         /// The table under this name belongs to a cluster with another secret, or another number
         /// of logs: `[cluster] name` or `nats` is wrong, or the data folder is.
         OTHER_CLUSTER "other_cluster" error "the cluster under this name is another one" [why];
-        /// Another process has this node's number: a copied data folder. The one that was started
-        /// later does not lead while the other runs. Stop the copy; nothing need be restarted.
+        /// Another process has this node's number: a copied data folder. The one that reached NATS
+        /// first goes on; the other does not lead while it runs. Stop the copy; nothing need be
+        /// restarted.
         SAME_NODE_NUMBER "same_node_number" error
             "another process has the number of this node" [node];
         /// The other process with this node's number has been silent for 15 s.
