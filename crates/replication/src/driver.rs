@@ -110,6 +110,9 @@ pub(crate) struct Driver {
     pub(crate) reach: reach::Reach,
     /// The data folder.
     pub(crate) data: PathBuf,
+    /// Acknowledged records that it lost, and those that no operator has seen.
+    pub(crate) lost: u64,
+    pub(crate) lost_unseen: u64,
     pub(crate) table: Table,
     pub(crate) given: Vec<Given>,
     pub(crate) commands: VecDeque<(u16, u32, LogCommand)>,
@@ -164,6 +167,8 @@ impl Driver {
             skews: ClockSkews::default(),
             reach: reach::Reach::default(),
             data,
+            lost: 0,
+            lost_unseen: 0,
             table: Table::default(),
             given: Vec::new(),
             commands: VecDeque::new(),
@@ -244,6 +249,9 @@ impl Driver {
         self.drop_bases(now);
         self.purge();
         self.ask_states();
+        if self.seconds % standing::LOST_EVERY == 1 {
+            self.read_lost();
+        }
         self.tell_leader(now);
         self.tell_status(now);
     }

@@ -101,8 +101,8 @@ impl Driver {
         }
     }
 
-    fn tell(&self, log: u16, notice: LogNotice) {
-        self.notice(match notice {
+    fn tell(&mut self, log: u16, notice: LogNotice) {
+        let notice = match notice {
             LogNotice::AcknowledgedLost { first, last } => {
                 self.note_lost(log, first, last);
                 ClusterNotice::AcknowledgedLost { log, first, last }
@@ -114,17 +114,19 @@ impl Driver {
                 ClusterNotice::NewGeneration { log, generation }
             }
             LogNotice::WaitsForRecover => ClusterNotice::WaitsForRecover { log },
-        });
+        };
+        self.notice(notice);
     }
 
     /// Remembers what the log goes on without, before it is removed from it.
-    fn note_lost(&self, log: u16, first: u64, last: u64) {
+    fn note_lost(&mut self, log: u16, first: u64, last: u64) {
         let (at_s, records) = (self.clock.now_s().into(), last.saturating_sub(first) + 1);
         let lost = LostRecords { at_s, log, first, last, records };
         let noted = self.folder.as_ref().map(|folder| folder.note_lost(lost));
         if let Some(Err(error)) = noted {
             self.notice(ClusterNotice::Nats(format!("the loss is not remembered: {error}")));
         }
+        self.read_lost();
     }
 
     pub(super) fn engine(&mut self, log: u16) -> Option<&mut Engine> {

@@ -18,6 +18,9 @@ const HEARD: Duration = Duration::from_secs(6);
 /// NATS is asked for the bytes of streams so often, seconds.
 const STATES_EVERY: u64 = 10;
 
+/// The folder is asked so often what an operator has seen of its losses, seconds.
+pub(super) const LOST_EVERY: u64 = 10;
+
 /// A follower within so many records of the leader is a copy that could take over at once.
 const NEAR: u64 = 10_000;
 
@@ -107,8 +110,14 @@ impl Driver {
         }
     }
 
+    /// Reads what the folder remembers to have lost. What is known stays while it cannot be read.
+    pub(super) fn read_lost(&mut self) {
+        if let Ok(lost) = lost::read(&Disk, &self.data) {
+            (self.lost, self.lost_unseen) = (lost.total(), lost.unseen());
+        }
+    }
+
     pub(super) fn tell_status(&self, now: Instant) {
-        let lost = lost::read(&Disk, &self.data).unwrap_or_default();
         let status = ClusterStatus {
             name: self.names.cluster().to_owned(),
             node: self.me.node,
@@ -118,8 +127,8 @@ impl Driver {
             leads: self.leads(),
             is_isolated: self.was_isolated,
             is_full: self.slots.iter().any(|it| it.replica.as_ref().is_some_and(|it| it.is_full())),
-            lost: lost.total(),
-            lost_unseen: lost.unseen(),
+            lost: self.lost,
+            lost_unseen: self.lost_unseen,
             clock_skew_s: self.skews.largest(now),
             followers_wanted: self.settings.followers,
             logs: self.slots.iter().map(|slot| self.log_status(now, slot.log)).collect(),

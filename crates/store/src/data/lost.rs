@@ -5,11 +5,14 @@
 //! acknowledged.seen   how many records an operator has seen         written by a command alone
 //! ```
 //! Each file has one writer, so that a command may run beside the server. What a line says of
-//! itself that cannot be read is passed over. Invariant: the sum of all records never shrinks.
+//! itself that cannot be read is passed over, and without the second file nothing counts as seen.
+//! Invariant: the sum of all records never shrinks.
 
-use crate::files::write_whole;
+use crate::files::{Disk, write_whole};
 use model::ports::files::FileSystem;
+use std::fs::metadata;
 use std::io;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
 
 const LOST: &str = "acknowledged.lost";
@@ -56,15 +59,19 @@ impl Lost {
 
 /// Reads what a data folder remembers.
 pub fn read(files: &dyn FileSystem, folder: &Path) -> io::Result<Lost> {
-    let text = text_of(files, &folder.join(LOST))?;
-    let seen = text_of(files, &folder.join(SEEN))?;
-    let all = text.lines().filter_map(read_line).collect();
+    let all = losses(files, folder)?;
+    let seen = text_of(files, &folder.join(SEEN)).unwrap_or_default();
     Ok(Lost { all, seen: seen.trim().parse().unwrap_or(0) })
+}
+
+fn losses(files: &dyn FileSystem, folder: &Path) -> io::Result<Vec<LostRecords>> {
+    let text = text_of(files, &folder.join(LOST))?;
+    Ok(text.lines().filter_map(read_line).collect())
 }
 
 /// Adds a loss.
 pub fn note(files: &dyn FileSystem, folder: &Path, lost: LostRecords) -> io::Result<()> {
-    let mut all = read(files, folder)?.all;
+    let mut all = losses(files, folder)?;
     all.push(lost);
     while all.len() > LINES_MAX {
         let oldest = all.remove(0);
@@ -74,11 +81,16 @@ pub fn note(files: &dyn FileSystem, folder: &Path, lost: LostRecords) -> io::Res
     write_whole(files, &folder.join(LOST), text.as_bytes())
 }
 
-/// An operator has seen all of it. Returns what was not seen before.
-pub fn see(files: &dyn FileSystem, folder: &Path) -> io::Result<u64> {
-    let lost = read(files, folder)?;
+/// An operator has seen all of it. Returns what was not seen before. The file belongs to the owner
+/// of the folder, also if the operator is root.
+pub fn see(folder: &Path) -> io::Result<u64> {
+    let (lost, path) = (read(&Disk, folder)?, folder.join(SEEN));
     if lost.unseen() > 0 {
-        write_whole(files, &folder.join(SEEN), format!("{}\n", lost.total()).as_bytes())?;
+        write_whole(&Disk, &path, format!("{}\n", lost.total()).as_bytes())?;
+        let (owner, own) = (metadata(folder)?, metadata(&path)?);
+        if owner.uid() != own.uid() {
+            chown(&path, Some(owner.uid()), Some(owner.gid()))?;
+        }
     }
     Ok(lost.unseen())
 }
@@ -106,7 +118,6 @@ fn read_line(line: &str) -> Option<LostRecords> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::Disk;
 
     fn lost(at_s: u64, first: u64, last: u64) -> LostRecords {
         LostRecords { at_s, log: 3, first, last, records: last + 1 - first }
@@ -117,16 +128,37 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path();
         assert_eq!(read(&Disk, path).expect("it reads"), Lost::default());
-        assert_eq!(see(&Disk, path).expect("it writes"), 0);
+        assert_eq!(see(path).expect("it writes"), 0);
         note(&Disk, path, lost(10, 5, 9)).expect("it writes");
         note(&Disk, path, lost(20, 7, 7)).expect("it writes");
         let found = read(&Disk, path).expect("it reads");
         assert_eq!(found.all, [lost(10, 5, 9), lost(20, 7, 7)]);
         assert_eq!((found.total(), found.unseen()), (6, 6));
-        assert_eq!(see(&Disk, path).expect("it writes"), 6);
+        assert_eq!(see(path).expect("it writes"), 6);
         note(&Disk, path, lost(30, 8, 9)).expect("it writes");
         let found = read(&Disk, path).expect("it reads");
         assert_eq!((found.total(), found.unseen()), (8, 2));
+    }
+
+    /// As root a file belongs to the folder's owner; else `chown` would not be allowed, and the
+    /// owners are the same. A folder in place of the file is one that cannot be read.
+    #[test]
+    fn a_loss_is_noted_and_read_although_what_was_seen_cannot_be_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path();
+        let is_root = metadata(path).expect("it is there").uid() == 0;
+        if is_root {
+            chown(path, Some(12_345), Some(12_345)).expect("root may");
+        }
+        note(&Disk, path, lost(10, 5, 9)).expect("it writes");
+        assert_eq!(see(path).expect("it writes"), 5);
+        let owner = |path: &Path| metadata(path).expect("it is there").uid();
+        assert_eq!(owner(&path.join(SEEN)), owner(path));
+        std::fs::remove_file(path.join(SEEN)).expect("it is there");
+        std::fs::create_dir(path.join(SEEN)).expect("a disk");
+        note(&Disk, path, lost(20, 7, 7)).expect("it writes");
+        let found = read(&Disk, path).expect("it reads");
+        assert_eq!((found.total(), found.unseen()), (6, 6), "nothing counts as seen");
     }
 
     #[test]

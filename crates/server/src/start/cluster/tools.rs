@@ -247,7 +247,7 @@ pub fn lost(config: &Config) -> Result<Lost, String> {
 /// An operator has seen these losses: the alarm ends. How many records were not seen before.
 pub fn see_lost(config: &Config) -> Result<u64, String> {
     let data = &config.server.data;
-    lost::see(&Disk, data).map_err(|error| format!("{}: {error}", data.display()))
+    lost::see(data).map_err(|error| format!("{}: {error}", data.display()))
 }
 
 /// The node of the data folder here, 0 for none.
