@@ -201,6 +201,8 @@ pub enum LogEvent {
     Created {
         /// The question.
         ask: Ask,
+        /// Whether the stream is there. An answer that does not come is asked for again.
+        result: Result<(), StreamError>,
     },
     /// The answer to [`LogCommand::Claim`]: the new revision, or none if the value had another.
     Claimed {

@@ -23,7 +23,7 @@ use crate::batch::{LogEnd, LogLeader, StreamBatch};
 use crate::follow::{Follow, FollowStep};
 use crate::node::{MajorityProof, PeerBeats};
 use crate::own_log::OwnLog;
-use crate::port::{ANSWER, Ask, ClosedBy, LogCommand, LogEvent, LogNotice};
+use crate::port::{ANSWER, Ask, ClosedBy, LogCommand, LogEvent, LogNotice, StreamError};
 use crate::rules::Rule;
 use crate::ship::{ShipRoute, Shipper};
 use crate::wire::beat::{LogBeat, LogRole};
@@ -91,6 +91,8 @@ pub struct Replica {
     last: Instant,
     is_failed: bool,
     is_told: bool,
+    /// NATS had no room for what it was asked last, and it is asked again.
+    is_refused: bool,
 }
 
 enum Phase {
@@ -146,6 +148,7 @@ impl Replica {
             last: Instant::default(),
             is_failed: false,
             is_told: false,
+            is_refused: false,
         }
     }
 
@@ -169,9 +172,12 @@ impl Replica {
         view.proof.is_lost(view.now) && Rule::Isolation.holds()
     }
 
-    /// Whether the stream takes nothing more: writes are refused before they are on the disk.
+    /// Whether the stream takes nothing more: it is full by this node's own count, or NATS has no
+    /// room for a message, or for the stream of a new generation. Writes are refused before they
+    /// are on the disk; what was written already is offered again and again, so that it is noticed
+    /// when there is room.
     pub fn is_full(&self) -> bool {
-        self.ship.as_ref().is_some_and(Shipper::is_full)
+        self.is_refused || self.ship.as_ref().is_some_and(Shipper::is_full)
     }
 
     /// The leader that the table names.
@@ -223,12 +229,18 @@ impl Replica {
                     }
                 });
                 self.ending_published(view, generation, number, result, out);
+                self.note_room(&result.map(|_| ()));
             }
             LogEvent::Read { ask, result } => {
                 self.ship(out, |ship, out| ship.read(now, ask, result.clone(), out));
                 self.read(view, ask, result, out);
             }
-            LogEvent::Created { ask } => self.created(view, ask, out),
+            LogEvent::Created { ask, result } => {
+                self.note_room(&result);
+                if result.is_ok() {
+                    self.created(view, ask, out);
+                }
+            }
             LogEvent::Claimed { ask, revision } => self.claimed(view, ask, revision, out),
             LogEvent::CopyState { ask, node, state } => {
                 self.copy_state(view, (ask, node, state), out);
@@ -286,6 +298,19 @@ impl Replica {
         }
     }
 
+    /// NATS took something of this log, or has no room for it.
+    fn note_room(&mut self, result: &Result<(), StreamError>) {
+        match result {
+            Ok(()) => self.is_refused = false,
+            // Of what is settled by now it is no news, and nothing more would be asked.
+            Err(StreamError::Full) => {
+                let waits = self.ship.as_ref().is_some_and(|ship| !ship.is_idle());
+                self.is_refused |= waits || matches!(self.phase, Phase::Fencing(_));
+            }
+            Err(_) => {}
+        }
+    }
+
     /// Runs the ship, and takes what it acknowledged into account.
     fn ship(
         &mut self,
@@ -298,6 +323,7 @@ impl Replica {
         for command in &mut out[before..] {
             if let LogCommand::Release { index } = *command {
                 self.own.acknowledge(index);
+                self.is_refused = false;
                 if !self.is_open {
                     *command = LogCommand::Mark { index: self.own.acknowledged() };
                 }
@@ -372,7 +398,7 @@ impl Replica {
     }
 
     fn wait(&mut self) {
-        (self.phase, self.ship) = (Phase::Waiting, None);
+        (self.phase, self.ship, self.is_refused) = (Phase::Waiting, None, false);
     }
 
     /// Reads the stream from its beginning.
@@ -382,7 +408,7 @@ impl Replica {
         }
         let ask = self.next_asks();
         let follow = Follow::begin(self.name, self.generation, ask, false);
-        self.behind.since = None;
+        (self.behind.since, self.is_refused) = (None, false);
         self.phase = Phase::Following { follow, since };
     }
 

@@ -83,8 +83,6 @@ pub struct Shipper {
     expected: u64,
     state: State,
     last_released: Option<StreamBatch>,
-    /// NATS refused the last message for want of room: its stream, its account or its disk is full.
-    is_refused: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -138,7 +136,6 @@ impl Shipper {
             expected: counting.next() - 1,
             state: State::Shipping,
             last_released: None,
-            is_refused: false,
         }
     }
 
@@ -167,11 +164,9 @@ impl Shipper {
         self.is_idle() && matches!(self.state, State::Shipping)
     }
 
-    /// Whether nothing more may be written to the log: the stream is full by this node's own count,
-    /// or NATS says that it has no room. Then what was written already is offered again and again,
-    /// so that it is noticed when there is room.
+    /// Whether the stream is full by this node's own count.
     pub fn is_full(&self) -> bool {
-        self.held.is_full() || self.is_refused
+        self.held.is_full()
     }
 
     /// Why nothing more can be shipped.
@@ -242,10 +237,7 @@ impl Shipper {
                 self.acknowledge(out);
                 self.send(now, out);
             }
-            Err(StreamError::Full) => {
-                self.is_refused = true;
-                self.pause(now);
-            }
+            Err(StreamError::Full) => self.pause(now),
             Ok(_) | Err(_) => self.settle(now, out),
         }
     }
@@ -277,7 +269,6 @@ impl Shipper {
     fn acknowledge(&mut self, out: &mut Vec<LogCommand>) {
         while let Some(flight) = self.flights.pop_front_if(|flight| flight.is_acknowledged) {
             self.first = self.first.wrapping_add(1);
-            self.is_refused = false;
             self.held.message(flight.bytes);
             if flight.completes > 0 {
                 let first = flight.sequence + 1 - flight.parts;

@@ -492,8 +492,12 @@ impl World {
                 self.answer(node, boot, Input::Log(LogEvent::Claimed { ask, revision }));
             }
             LogCommand::Create { generation, ask } => {
-                self.streams.entry(generation).or_insert_with(SimStream::new);
-                self.answer(node, boot, Input::Log(LogEvent::Created { ask }));
+                let is_full = self.now < self.weather.full_until;
+                let result = if is_full { Err(StreamError::Full) } else { Ok(()) };
+                if !is_full {
+                    self.streams.entry(generation).or_insert_with(SimStream::new);
+                }
+                self.answer(node, boot, Input::Log(LogEvent::Created { ask, result }));
             }
             LogCommand::Delete { generation } => drop(self.streams.remove(&generation)),
             command if self.now < self.weather.stream_until => {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::batch::tests::batch;
 use crate::counting::Counting;
-use crate::port::{StreamError, StreamPage};
+use crate::port::{PublishNumber, StreamError, StreamPage};
 use crate::rules::without;
 use crate::wire::beat::Beat;
 use crate::wire::message::messages_of;
@@ -71,6 +71,8 @@ struct Bench {
     late: Option<(u64, Vec<u8>)>,
     late_result: Option<Result<u64, StreamError>>,
     stale: u64,
+    /// NATS has no room.
+    is_full: bool,
     /// Publishes are not answered.
     is_mute: bool,
     /// Readings are not answered.
@@ -101,6 +103,7 @@ impl Bench {
             late: None,
             late_result: None,
             stale: 0,
+            is_full: false,
             is_mute: false,
             is_deaf: false,
             is_unproved: false,
@@ -161,7 +164,10 @@ impl Bench {
         match command {
             LogCommand::Publish { generation, number, expected, message } => {
                 let stream = self.streams.get_mut(&generation).ok_or(StreamError::Gone);
-                let result = stream.and_then(|stream| stream.publish(expected, message));
+                let result = stream.and_then(|stream| match self.is_full {
+                    true => Err(StreamError::Full),
+                    false => stream.publish(expected, message),
+                });
                 let event = LogEvent::Published { generation, number, result };
                 events.extend(Some(event).filter(|_| !self.is_mute));
             }
@@ -173,9 +179,12 @@ impl Bench {
                 if let Some((expected, message)) = self.late.take() {
                     self.late_result = Some(self.stream().publish(expected, message));
                 }
-                let empty = Stream { first: 1, messages: Vec::new() };
-                self.streams.entry(generation).or_insert(empty);
-                events.push_back(LogEvent::Created { ask });
+                let result = if self.is_full { Err(StreamError::Full) } else { Ok(()) };
+                if result.is_ok() {
+                    let empty = Stream { first: 1, messages: Vec::new() };
+                    self.streams.entry(generation).or_insert(empty);
+                }
+                events.push_back(LogEvent::Created { ask, result });
             }
             LogCommand::Claim { ask, revision, entry } => {
                 let is_current = self.table.as_ref().is_some_and(|(it, _)| *it == revision);
@@ -240,6 +249,10 @@ impl Bench {
     fn leads(&self) -> bool {
         let (proof, peers) = (&self.proof, &self.peers);
         self.replica.leads(&NodeView { now: self.now, proof, peers, copies_min: 1 })
+    }
+
+    fn leads_or_fences(&self) -> bool {
+        self.replica.beat().role == LogRole::Leading
     }
 
     fn claims(&self) -> bool {
@@ -501,6 +514,39 @@ fn a_leader_that_the_table_names_no_more_is_isolated_until_it_has_read_the_strea
     bench.is_deaf = false;
     assert!(bench.run(3).leads(), "nobody else leads: the other one gave up");
     assert_eq!(bench.opened(), [1], "it was not closed");
+}
+
+/// The end of the generation that forgot, and the stream of the next one, need room as well.
+#[test]
+fn a_nats_without_room_for_a_new_generation_is_told_of_until_something_is_taken() {
+    let is_full = |bench: &Bench| bench.replica.is_full();
+    let write = |bench: &mut Bench| {
+        let end = bench.replica.own().end();
+        bench.on(LogEvent::Written { batch: batch(end, 1, &[b"a"]) });
+    };
+    for is_gone in [true, false] {
+        let mut bench = leading();
+        bench.is_full = true;
+        match is_gone {
+            true => bench.streams.clear(),
+            false => bench.stream().messages.clear(),
+        }
+        write(&mut bench);
+        assert!(is_full(bench.run(9)) && bench.leads_or_fences(), "it goes on to ask");
+        let number = PublishNumber { round: 0, number: 0 };
+        bench.is_full = false;
+        assert!(!is_full(bench.run(9)) && bench.leads() && bench.streams.contains_key(&2));
+        let (generation, result) = (2, Err(StreamError::Full));
+        bench.on(LogEvent::Published { generation, number, result });
+        assert!(!is_full(&bench), "that answer is late: everything was taken since");
+    }
+    let mut bench = leading();
+    bench.is_full = true;
+    write(&mut bench);
+    assert!(is_full(&bench));
+    let later = LogBeat { role: LogRole::Absent, epoch: 2, index: 2, synced: 2, ..empty() };
+    bench.hear(3, later);
+    assert!(!is_full(bench.run(1)), "whoever leads no more has nothing to say of it");
 }
 
 /// A node claimed and gave up: the table would name it for ever, and clients be sent to it.

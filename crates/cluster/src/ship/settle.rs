@@ -169,7 +169,6 @@ impl Shipper {
         if !is_ours {
             return Err(ShipEnd::Deposed);
         }
-        self.is_refused = false;
         self.complete(batches.len(), first, last, out);
         Ok(())
     }

@@ -44,12 +44,14 @@ impl Driver {
                 let result = result.map(page).map_err(|error| failure(&error));
                 self.answer(tag, LogEvent::Read { ask: tag[2], result });
             }
-            NatsEvent::Created { tag, result } => match result {
-                Ok(()) => self.answer(tag, LogEvent::Created { ask: tag[2] }),
-                // The machine asks again; an operator may have to make room.
-                Err(NatsError::Silent) => {}
-                Err(why) => self.complain(format!("no stream: {why}")),
-            },
+            NatsEvent::Created { tag, result } => {
+                // The machine asks again; an operator may have to do something.
+                if let Some(why) = result.as_ref().err().filter(|it| **it != NatsError::Silent) {
+                    self.complain(format!("no stream: {why}"));
+                }
+                let result = result.map_err(|error| failure(&error));
+                self.answer(tag, LogEvent::Created { ask: tag[2], result });
+            }
             NatsEvent::Set { tag, result } => self.was_set(tag, &result),
             NatsEvent::State { tag: [BUCKET, ..], result } => {
                 if let Ok(state) = result {

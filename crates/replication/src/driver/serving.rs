@@ -12,6 +12,7 @@ use crate::turn::{ClusterNotice, LeaveReason, Turn};
 use base::time::Instant;
 use cluster::port::{ClosedBy, LogEvent};
 use cluster::replica::COPIES_LONGEST;
+use cluster::wire::beat::LogRole;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -80,7 +81,8 @@ impl Driver {
         self.look_how_full();
     }
 
-    /// Tells the logs, and an operator, of streams that have no room, or have room again.
+    /// Tells the logs, and an operator, of streams that have no room, or have room again. A node
+    /// that leads no more does not know whether there is room.
     fn look_how_full(&mut self) {
         for slot in &mut self.slots {
             let is_full = slot.replica.as_ref().is_some_and(|it| it.is_full());
@@ -90,7 +92,11 @@ impl Driver {
             if let Serving::Open(logs) = &self.serving {
                 logs.stream_full(slot.log, is_full);
             }
-            self.shared.tell(Turn::Notice(ClusterNotice::StreamFull { log: slot.log, is_full }));
+            let role = slot.replica.as_ref().map(|it| it.beat().role);
+            if is_full || matches!(role, Some(LogRole::Leading | LogRole::Claiming)) {
+                let notice = ClusterNotice::StreamFull { log: slot.log, is_full };
+                self.shared.tell(Turn::Notice(notice));
+            }
         }
     }
 
