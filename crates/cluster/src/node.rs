@@ -191,19 +191,33 @@ impl PeerBeats {
 /// How far the clocks of the other nodes are from this one's.
 #[derive(Clone, Debug, Default)]
 pub struct ClockSkews {
+    /// Nothing is compared before this time.
+    from: Instant,
     known: BTreeMap<NodeId, (Instant, u32, bool)>,
 }
 
 /// Clocks that differ by so much are told of: messages with an expiry go by the leader's.
 pub const SKEW_TOLD_S: u32 = 30;
 
+/// Beats that waited while a node hung tell of clocks as they were: those of so long are passed
+/// over.
+const CATCHES_UP: Duration = Duration::from_secs(5);
+
 /// A difference that was told of is over when it is below this.
 const SKEW_OVER_S: u32 = 10;
 
 impl ClockSkews {
+    /// This node hung until now.
+    pub fn hung(&mut self, now: Instant) {
+        self.from = now + CATCHES_UP;
+    }
+
     /// A node's clock differs by so much. Some: an operator is to be told that it does, or that it
     /// does no more.
     pub fn note(&mut self, now: Instant, node: NodeId, seconds: u32) -> Option<bool> {
+        if now < self.from {
+            return None;
+        }
         let was_told = self.known.get(&node).is_some_and(|(_, _, is_told)| *is_told);
         let is_told = match was_told {
             true => seconds >= SKEW_OVER_S,
@@ -299,6 +313,15 @@ mod tests {
         assert_eq!(skews.largest(at(4)), 20);
         assert_eq!(skews.note(at(5), node, 2), Some(false));
         assert_eq!(skews.largest(at(60)), 0, "it is not heard any more");
+    }
+
+    #[test]
+    fn beats_that_waited_while_this_node_hung_tell_nothing_of_clocks() {
+        let (mut skews, node) = (ClockSkews::default(), NodeId::new(2).expect("a node"));
+        skews.hung(at(300));
+        assert_eq!(skews.note(at(300), node, 290), None);
+        assert_eq!((skews.note(at(304), node, 40), skews.largest(at(304))), (None, 0));
+        assert_eq!(skews.note(at(305), node, 40), Some(true), "it differs after all");
     }
 
     #[test]

@@ -46,6 +46,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// The thread waits for so long at least, whatever a machine asks for; inputs end that.
 const PAUSE: Duration = Duration::from_micros(500);
 
+/// A tick that is so late means that the thread, or the host, hung.
+const HUNG: Duration = Duration::from_secs(2);
+
 /// Beats, syncs, and what else is due each second.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -194,11 +197,16 @@ impl Driver {
         self.open_all();
         while !self.is_over {
             let wait = self.wake().since(self.clock.now()).max(PAUSE);
-            match inputs.recv_timeout(wait) {
-                Ok(input) => self.take(input),
-                Err(RecvTimeoutError::Timeout) => {}
+            let input = match inputs.recv_timeout(wait) {
+                Ok(input) => Some(input),
+                Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
+            };
+            let now = self.clock.now();
+            if now.since(self.next_tick) >= HUNG {
+                self.skews.hung(now);
             }
+            input.into_iter().for_each(|input| self.take(input));
             for _ in 0..INPUTS_TOGETHER {
                 match inputs.try_recv() {
                     Ok(input) => self.take(input),
