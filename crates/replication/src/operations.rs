@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use table::{Read, Table, damaged_text, read_table};
+use table::{Read, Table, damaged_text, read_table, revision};
 
 /// Copies that NATS has of a stream, where it has servers enough.
 const REPLICAS: u16 = 3;
@@ -160,8 +160,9 @@ impl Operations {
         check_size(logs, &node)?;
         let facts = self.nats.facts(&[])?;
         let replicas = replicas_of(&facts)?;
-        let there = self.table_if_made()?.unwrap_or_default();
-        if there.damaged.contains_key(CLUSTER) {
+        let there = self.table_if_made(None)?.unwrap_or_default();
+        // Without the cluster's value it was not made to its end, unless somebody led.
+        if there.cluster.is_none() && there.was_led() {
             return refuse(damaged_text(&self.names, &[CLUSTER.to_owned()]));
         }
         if let Some(there) = there.cluster {
@@ -240,7 +241,7 @@ impl Operations {
 
     /// Content of the table.
     pub fn list(&self) -> Result<Listed, OperationError> {
-        let there = read_table(&self.nats, &self.names)?;
+        let there = read_table(&self.nats, &self.names, None)?;
         let damaged: Vec<String> = there.damaged.into_keys().collect();
         let Some(cluster) = there.cluster else {
             return refuse(match damaged.is_empty() {
@@ -340,7 +341,7 @@ impl Operations {
         check_size(logs, &node)?;
         let facts = self.nats.facts(&[])?;
         let replicas = replicas_of(&facts)?;
-        if let Some(there) = self.table_if_made()?
+        if let Some(there) = self.table_if_made(Some(logs))?
             && (there.cluster.is_some() || there.damaged.contains_key(CLUSTER))
         {
             return self.repair(there, (fingerprint, logs), &node);
@@ -381,12 +382,12 @@ impl Operations {
     }
 
     fn read(&self) -> Result<Read, OperationError> {
-        read_table(&self.nats, &self.names)?.whole(&self.names)
+        read_table(&self.nats, &self.names, None)?.whole(&self.names)
     }
 
-    /// Reads the table; `None`: it does not exist.
-    fn table_if_made(&self) -> Result<Option<Table>, OperationError> {
-        match read_table(&self.nats, &self.names) {
+    /// Reads the table of a cluster of so many logs; `None`: it does not exist.
+    fn table_if_made(&self, logs: Option<u16>) -> Result<Option<Table>, OperationError> {
+        match read_table(&self.nats, &self.names, logs) {
             Ok(there) => Ok(Some(there)),
             Err(OperationError::Refused(_)) => Ok(None),
             Err(error) => Err(error),
@@ -485,11 +486,7 @@ impl OperationPlan {
 
     /// A value that is not there, or was removed, or is left of an operation that failed.
     fn put(&mut self, key: String, value: Vec<u8>) -> Result<(), OperationError> {
-        let revision = match patiently(|| self.nats.get(&self.names.bucket(), &key)) {
-            Ok(there) => there.revision,
-            Err(NatsError::Gone) => 0,
-            Err(error) => return Err(error.into()),
-        };
+        let revision = revision(&self.nats, &self.names, &key)?;
         self.set(key, revision, value);
         Ok(())
     }

@@ -8,7 +8,7 @@ use super::{
     LEVEL, NO_JETSTREAM, NewNode, OperationError, OperationPlan, Operations, first_node, patiently,
     refuse,
 };
-use crate::names::{Key, Names, log_key, read_key};
+use crate::names::{CLUSTER, Key, Names, log_key, read_key};
 use cluster::wire::table::{ClusterEntry, FOLLOWERS_MAX, LogEntry, NodeEntry};
 use model::id::NodeId;
 use nats::{Nats, NatsError, TableValue};
@@ -32,6 +32,29 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// Keys of values that are neither there nor damaged: of a table that has others, the
+    /// cluster's own; and those of logs.
+    fn missing(&self, logs: Option<u16>) -> Vec<String> {
+        let is_there = |key: &String| self.damaged.contains_key(key);
+        let has_others =
+            !self.nodes.is_empty() || !self.logs.is_empty() || !self.damaged.is_empty();
+        let own = Some(CLUSTER.to_owned()).filter(|_| self.cluster.is_none() && has_others);
+        let logs = self.cluster.map(|it| it.logs).or(logs).filter(|_| has_others).unwrap_or(0);
+        let logs = (0..logs).filter(|log| !self.logs.contains_key(log)).map(log_key);
+        own.into_iter().chain(logs).filter(|key| !is_there(key)).collect()
+    }
+
+    /// Whether somebody led, or may have: it is not one that `create` began and did not end.
+    pub(super) fn was_led(&self) -> bool {
+        let is_log = |key: &String| matches!(read_key(key), Some(Key::Log(_)));
+        self.logs.values().any(|(_, entry)| entry.epoch > 0) || self.damaged.keys().any(is_log)
+    }
+
+    /// The epoch of a log that is written anew: never one that nobody ever led.
+    fn epoch(&self) -> u32 {
+        self.logs.values().map(|(_, entry)| entry.epoch).max().unwrap_or(0).max(1)
+    }
+
     /// The cluster and the rest, if all of it is good.
     pub(super) fn whole(self, names: &Names) -> Result<Read, OperationError> {
         let Table { cluster, nodes, logs, damaged } = self;
@@ -108,8 +131,8 @@ impl Operations {
                 }
                 Some(Key::Log(log)) => {
                     let generation = self.generation_of(&streams, log).unwrap_or(1);
-                    let entry =
-                        LogEntry { generation, followers: copies.clone(), ..LogEntry::default() };
+                    let (epoch, followers) = (there.epoch(), copies.clone());
+                    let entry = LogEntry { generation, epoch, followers, ..LogEntry::default() };
                     let nodes: Vec<String> =
                         copies.iter().map(|node| node.number().to_string()).collect();
                     let told =
@@ -125,7 +148,12 @@ impl Operations {
     }
 }
 
-pub(super) fn read_table(nats: &Nats, names: &Names) -> Result<Table, OperationError> {
+/// Reads the table of a cluster of so many logs; `None`: of as many as it says itself.
+pub(super) fn read_table(
+    nats: &Nats,
+    names: &Names,
+    logs: Option<u16>,
+) -> Result<Table, OperationError> {
     let values = patiently(|| nats.all(&names.bucket())).map_err(|error| match error {
         NatsError::Gone => {
             OperationError::Refused(format!("no cluster {:?}: `create` first", names.cluster()))
@@ -162,12 +190,58 @@ pub(super) fn read_table(nats: &Nats, names: &Names) -> Result<Table, OperationE
             table.damaged.insert(key, revision);
         }
     }
-    for log in 0..table.cluster.map_or(0, |cluster| cluster.logs) {
-        let key = log_key(log);
-        if !table.logs.contains_key(&log) && !table.damaged.contains_key(&key) {
-            let there = patiently(|| nats.get(&names.bucket(), &key))?;
-            table.damaged.insert(key, there.revision);
-        }
+    for key in table.missing(logs) {
+        let revision = revision(nats, names, &key)?;
+        table.damaged.insert(key, revision);
     }
     Ok(table)
+}
+
+/// The revision of a value, also of one that was removed; 0 if it never was there.
+pub(super) fn revision(nats: &Nats, names: &Names, key: &str) -> Result<u64, NatsError> {
+    match patiently(|| nats.get(&names.bucket(), key)) {
+        Ok(there) => Ok(there.revision),
+        Err(NatsError::Gone) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::node_key;
+
+    fn table(epochs: &[u32]) -> Table {
+        let entry = |epoch| LogEntry { generation: 1, epoch, ..LogEntry::default() };
+        let logs = (0..).zip(epochs).map(|(log, epoch)| (log, (1, entry(*epoch)))).collect();
+        Table { logs, ..Table::default() }
+    }
+
+    #[test]
+    fn a_value_that_was_removed_is_missing_while_others_are_there() {
+        let mut there = table(&[3, 4]);
+        assert_eq!(there.missing(None), [CLUSTER.to_owned()]);
+        assert_eq!(there.missing(Some(3)), [CLUSTER.to_owned(), log_key(2)]);
+        there.cluster = Some(ClusterEntry { fingerprint: 1, logs: 4, level: LEVEL });
+        assert_eq!(there.missing(None), [log_key(2), log_key(3)]);
+        there.damaged.insert(log_key(3), 7);
+        assert_eq!(there.missing(None), [log_key(2)]);
+        assert!(Table::default().missing(Some(2)).is_empty(), "an empty table lacks nothing");
+        let mut damaged = Table::default();
+        damaged.damaged.insert(node_key(first_node()), 1);
+        assert_eq!(damaged.missing(None), [CLUSTER.to_owned()]);
+    }
+
+    #[test]
+    fn a_table_was_led_if_a_log_had_a_claim_or_is_damaged() {
+        assert!(!table(&[0, 0]).was_led() && table(&[0, 1]).was_led());
+        let mut damaged = table(&[0]);
+        damaged.damaged.insert(log_key(1), 2);
+        assert!(damaged.was_led(), "nobody knows");
+    }
+
+    #[test]
+    fn a_log_that_is_written_anew_is_not_one_that_nobody_ever_led() {
+        assert_eq!((table(&[]).epoch(), table(&[0]).epoch(), table(&[7, 3]).epoch()), (1, 1, 7));
+    }
 }
