@@ -252,6 +252,7 @@ impl Driver {
         self.begin_again(now);
         self.look_at_logs();
         self.look_for_successor();
+        self.repair_table();
         self.carry_out_all();
         self.beat(now);
         self.drop_bases(now);

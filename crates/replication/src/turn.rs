@@ -92,11 +92,11 @@ pub enum ClusterNotice {
         /// Whether it is full.
         is_full: bool,
     },
-    /// A value of the table cannot be read.
+    /// A value of the table cannot be read, or could not and was written anew.
     TableDamaged {
         /// Its key.
         key: String,
-        /// Whether this node writes it anew.
+        /// Whether this node has written it anew, and it can be read.
         is_repaired: bool,
     },
     /// The clock of another node differs from this one's, or does no more.

@@ -108,7 +108,7 @@ impl Driver {
                 ClusterNotice::AcknowledgedLost { log, first, last }
             }
             // The damaged value is told of.
-            LogNotice::WaitsForRecover if self.table.is_damaged => return,
+            LogNotice::WaitsForRecover if !self.table.damages.is_empty() => return,
             LogNotice::PurgedBehindOneDisk => ClusterNotice::PurgedBehindOneDisk { log },
             LogNotice::NewGeneration { generation } => {
                 ClusterNotice::NewGeneration { log, generation }

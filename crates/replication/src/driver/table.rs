@@ -42,9 +42,60 @@ pub(crate) struct Table {
     /// The table is of this cluster.
     is_ours: bool,
     is_told_gone: bool,
-    /// A value could not be read since the start.
-    pub(super) is_damaged: bool,
+    pub(super) damages: Damages,
     is_told_member: bool,
+}
+
+/// Values of the table that cannot be read, or were removed.
+#[derive(Default)]
+pub(super) struct Damages(BTreeMap<String, Damage>);
+
+#[derive(Default)]
+struct Damage {
+    revision: u64,
+    /// So often this node wrote it anew.
+    tries: u32,
+    is_told: bool,
+}
+
+/// A value that this node wrote anew so often in vain is told of.
+const TRIES: u32 = 10;
+
+/// Damaged values that are remembered: those of all nodes and logs, and some more.
+const DAMAGES_MAX: usize = 2_048;
+
+impl Damages {
+    /// A value is damaged. Whether that is to be told now: of one that this node knows it is told
+    /// when it is written anew, or was tried in vain.
+    fn note(&mut self, key: String, revision: u64, is_known: bool) -> bool {
+        if self.0.len() >= DAMAGES_MAX && !self.0.contains_key(&key) {
+            return false;
+        }
+        let damage = self.0.entry(key).or_default();
+        damage.revision = revision;
+        !is_known && !std::mem::replace(&mut damage.is_told, true)
+    }
+
+    /// A value can be read. Whether this node wrote it anew.
+    fn mended(&mut self, key: &str) -> bool {
+        self.0.remove(key).is_some_and(|damage| damage.tries > 0)
+    }
+
+    /// This node writes a value anew. Whether it is now to be told that it is damaged.
+    fn tried(&mut self, key: &str) -> bool {
+        let Some(damage) = self.0.get_mut(key) else { return false };
+        damage.tries = damage.tries.saturating_add(1);
+        damage.tries > TRIES && !std::mem::replace(&mut damage.is_told, true)
+    }
+
+    fn all(&self) -> Vec<(String, u64)> {
+        self.0.iter().map(|(key, damage)| (key.clone(), damage.revision)).collect()
+    }
+
+    /// Whether all values can be read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl Table {
@@ -65,20 +116,22 @@ impl Driver {
         match read_key(&key) {
             Some(Key::Cluster) => {
                 let entry = value.as_deref().and_then(ClusterEntry::read);
-                if entry.is_none() && value.is_some() {
-                    let known = self.table.cluster.map(|entry| entry.write());
-                    return self.damaged(key, revision, known);
+                if entry.is_none() && (value.is_some() || self.table.cluster.is_some()) {
+                    return self.damaged(key, revision);
                 }
+                self.undamaged(&key);
                 self.table.cluster = entry;
                 self.check_cluster();
             }
             Some(Key::Node(node)) => {
                 let mut entry = value.as_deref().and_then(NodeEntry::read);
                 if entry.is_none() && value.is_some() {
-                    self.damaged(key, revision, None);
+                    self.damaged(key, revision);
                     // The node is in the table, and writes its own value each 5 seconds.
                     let known = self.table.nodes.remove(&node.number()).map(|(_, entry)| entry);
                     entry = Some(known.unwrap_or_default());
+                } else {
+                    self.undamaged(&key);
                 }
                 if let Some(entry) = entry.as_ref().filter(|_| node == self.me.node) {
                     let is_proved = self.proof.is_fresh(self.clock.now());
@@ -93,9 +146,9 @@ impl Driver {
                 let mut entry = value.as_deref().and_then(LogEntry::read);
                 if entry.is_none() && (value.is_some() || self.table.log(log).is_some()) {
                     entry = self.table.log(log).cloned();
-                    let led = entry.as_ref().and_then(|it| it.leader) == Some(self.me);
-                    let known = entry.as_ref().filter(|_| led).map(LogEntry::write);
-                    self.damaged(key, revision, known);
+                    self.damaged(key, revision);
+                } else {
+                    self.undamaged(&key);
                 }
                 self.table.logs.insert(log, (revision, entry));
                 self.show_entry(log);
@@ -104,15 +157,50 @@ impl Driver {
         }
     }
 
-    /// A value that cannot be read, or of a log that was removed. The node that leads writes it as
-    /// it was known before; whoever knows none waits.
-    fn damaged(&mut self, key: String, revision: u64, known: Option<Vec<u8>>) {
-        let known = known.filter(|_| self.leads_first());
-        let is_repaired = known.is_some();
-        self.table.is_damaged = true;
-        self.notice(ClusterNotice::TableDamaged { key: key.clone(), is_repaired });
-        if is_repaired {
-            let change = TableValue { key, revision, value: known };
+    /// A value that cannot be read, or that was removed. The node that leads writes it as it was
+    /// known before, and tells so once it is read again; whoever knows none waits.
+    fn damaged(&mut self, key: String, revision: u64) {
+        let is_known = self.known(&key).is_some();
+        if self.table.damages.note(key.clone(), revision, is_known) {
+            self.notice(ClusterNotice::TableDamaged { key, is_repaired: false });
+        }
+        self.repair_table();
+    }
+
+    /// A value is read, or was removed by an operator.
+    fn undamaged(&mut self, key: &str) {
+        if self.table.damages.mended(key) {
+            let key = key.to_owned();
+            self.notice(ClusterNotice::TableDamaged { key, is_repaired: true });
+        }
+    }
+
+    /// The bytes of a value that this node may write anew: it leads, and it knows the value.
+    fn known(&self, key: &str) -> Option<Vec<u8>> {
+        if !self.leads_first() {
+            return None;
+        }
+        match read_key(key)? {
+            Key::Cluster => self.table.cluster.map(|entry| entry.write()),
+            Key::Log(log) => {
+                let entry = self.table.log(log)?;
+                (entry.leader == Some(self.me)).then(|| entry.write())
+            }
+            Key::Node(_) => None,
+        }
+    }
+
+    /// Writes damaged values anew, again and again until they are read.
+    pub(super) fn repair_table(&mut self) {
+        if !self.proof.is_fresh(self.clock.now()) {
+            return;
+        }
+        for (key, revision) in self.table.damages.all() {
+            let Some(value) = self.known(&key) else { continue };
+            if self.table.damages.tried(&key) {
+                self.notice(ClusterNotice::TableDamaged { key: key.clone(), is_repaired: false });
+            }
+            let change = TableValue { key, revision, value: Some(value) };
             self.nats.set_later([WANTED, 0, 0, 0], self.names.bucket(), change);
         }
     }
@@ -252,5 +340,32 @@ impl Driver {
         let (key, value) = (log_key(one_node::FIRST), Some(entry.write()));
         let change = TableValue { key, revision: *revision, value };
         self.nats.set_later([WANTED, 0, 0, 0], self.names.bucket(), change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_value_is_told_of_as_written_anew_once_it_is_read() {
+        let mut damages = Damages::default();
+        assert!(!damages.note("log.00".into(), 7, true), "this node writes it");
+        assert!((0..TRIES).all(|_| !damages.tried("log.00")));
+        assert!(damages.tried("log.00"), "in vain");
+        assert!(!damages.tried("log.00"), "told once");
+        assert!(!damages.note("log.00".into(), 9, false), "told already");
+        assert_eq!(damages.all(), [("log.00".to_owned(), 9)], "it is tried again");
+        assert!(damages.mended("log.00") && damages.is_empty());
+        assert!(!damages.mended("log.00"), "told once");
+    }
+
+    #[test]
+    fn a_damaged_value_that_this_node_does_not_know_is_told_of_at_once() {
+        let mut damages = Damages::default();
+        assert!(damages.note("cluster".into(), 7, false));
+        assert!(!damages.note("cluster".into(), 8, false), "told once");
+        assert!(!damages.mended("cluster"), "another one wrote it");
+        assert!(damages.is_empty());
     }
 }
