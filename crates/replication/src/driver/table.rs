@@ -12,6 +12,7 @@ use cluster::wire::table::{ClusterEntry, LogEntry, NodeEntry};
 use nats::{NatsError, TableValue, Tag};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use store::tools::{Means, member};
 
 /// Formats that this build writes.
 pub(crate) const LEVEL: u16 = 1;
@@ -245,13 +246,29 @@ impl Driver {
                 format!("its formats have level {}, this build knows {LEVEL}", entry.level)
             }
             Some(_) => {
-                self.table.is_ours = true;
+                if !std::mem::replace(&mut self.table.is_ours, true) {
+                    self.note_name();
+                }
                 return;
             }
         };
         self.table.is_ours = false;
         if self.table.is_whole {
             self.notice(ClusterNotice::OtherCluster { why });
+        }
+    }
+
+    /// Remembers the cluster's name beside the data, if none is known: its table has this folder's
+    /// secret.
+    fn note_name(&self) {
+        let (means, name) = (Means::default(), self.names.cluster());
+        let noted = match member::cluster_name(&self.data, &means) {
+            Ok(None) => member::note_cluster_name(&self.data, Some(name), &means),
+            known => known.map(|_| ()),
+        };
+        if let Err(error) = noted {
+            let why = format!("the cluster's name is not remembered beside the data: {error}");
+            self.notice(ClusterNotice::Nats(why));
         }
     }
 

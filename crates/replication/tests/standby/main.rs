@@ -189,6 +189,51 @@ fn a_leader_that_is_cut_off_acknowledges_nothing_and_leaves_when_it_is_back() {
 }
 
 #[test]
+fn values_that_are_removed_are_written_anew_and_the_good_ones_stay() {
+    let servers = NatsServers::start(1);
+    let operations = operations(&servers);
+    let plan = operations.create(node::fingerprint(), TEST.logs, new_node("n1")).expect("a plan");
+    plan.carry_out().expect("it is made");
+    let mut one = Node::new(1);
+    one.begin(&servers.addresses());
+    one.lead();
+    assert_eq!(one.cluster_name().as_deref(), Some("test"), "noted once the table is known");
+    let door = node::door(&servers.addresses());
+    let remove = |key: &str| {
+        let mut value = door.get("HL-test-TABLE", key).expect("it is there");
+        value.value = None;
+        door.set("HL-test-TABLE", &value).expect("it answers").expect("it is removed");
+    };
+    let epoch = |operations: &Operations| operations.list().expect("it is whole").table[0].1.epoch;
+    let before = epoch(&operations);
+    let repaired = |key: &str| ClusterNotice::TableDamaged { key: key.into(), is_repaired: true };
+    for key in ["cluster", "log.01"] {
+        remove(key);
+        one.until_notice("the leader wrote it anew", |notice| *notice == repaired(key));
+        assert_eq!(epoch(&operations), before);
+    }
+    one.kill();
+
+    // Nobody leads.
+    ["cluster", "log.01"].into_iter().for_each(remove);
+    let again = operations.create(node::fingerprint(), TEST.logs, new_node("n1"));
+    let refused = again.err().expect("somebody led").to_string();
+    assert!(refused.contains("damaged or missing: cluster"), "{refused}");
+    let own = NewNode { node: Some(node::number(1)), ..new_node("n1") };
+    let plan = operations.recover(node::fingerprint(), TEST.logs, own).expect("a plan");
+    let written = |key: &str| {
+        let told = format!("write the value {key} of the table anew");
+        plan.lines().iter().any(|line| line.starts_with(&told))
+    };
+    assert!(written("cluster") && written("log.01") && plan.lines().len() == 2);
+    plan.carry_out().expect("it is written");
+    let table = operations.list().expect("it is whole").table;
+    assert!(table.iter().all(|(_, entry)| entry.epoch == before), "{table:?}");
+    one.begin(&servers.addresses());
+    one.lead();
+}
+
+#[test]
 fn a_node_that_is_not_in_the_table_and_one_of_another_cluster_say_so_and_do_nothing() {
     let servers = NatsServers::start(1);
     let operations = operations(&servers);
@@ -202,7 +247,8 @@ fn a_node_that_is_not_in_the_table_and_one_of_another_cluster_say_so_and_do_noth
     let mut key = door.get("HL-test-TABLE", "cluster").expect("it is there");
     assert!(key.value.take().is_some());
     door.set("HL-test-TABLE", &key).expect("it answers").expect("it is removed");
-    assert!(operations.list().is_err(), "a table without the cluster's value");
+    let broken = operations.list().expect_err("a table without the cluster's value").to_string();
+    assert!(broken.contains("damaged or missing: cluster"), "{broken}");
     operations.create(7, TEST.logs, new_node("n1")).expect("a plan").carry_out().expect("made");
     let again = NewNode { node: Some(node::number(1)), ..new_node("n1") };
     operations.join(7, again).expect("a plan").carry_out().expect("it is in already");

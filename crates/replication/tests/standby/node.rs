@@ -113,6 +113,12 @@ impl Node {
         &self.notices
     }
 
+    /// The cluster's name as the folder remembers it.
+    pub(crate) fn cluster_name(&self) -> Option<String> {
+        let name = store::tools::member::cluster_name(self.folder.path(), &Default::default());
+        name.expect("it reads")
+    }
+
     pub(crate) fn is_serving(&self) -> bool {
         self.logs.is_some() && self.to_leave.is_none()
     }
