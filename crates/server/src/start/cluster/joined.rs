@@ -106,14 +106,13 @@ impl Joined {
     }
 }
 
-/// Compares the name of the cluster with the one that the data folder was given to, or notes it.
-/// The same logs under two names would be led twice.
+/// Compares the name of the cluster with the one that the data folder was given to. The same logs
+/// under two names would be led twice. Replication notes the name where none is known.
 fn check_name(config: &Config) -> Result<(), StartError> {
     let (path, name) = (&config.server.data, &config.cluster.name);
     match member::cluster_name(path, &Means::default()).map_err(failed)? {
-        None => member::note_cluster_name(path, Some(name), &Means::default()).map_err(failed),
-        Some(known) if known == *name => Ok(()),
-        Some(known) => Err(StartError(tools::other_name(path, &known, name))),
+        Some(known) if known != *name => Err(StartError(tools::other_name(path, &known, name))),
+        _ => Ok(()),
     }
 }
 

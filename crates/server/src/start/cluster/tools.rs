@@ -61,7 +61,15 @@ impl ClusterPlan {
     /// Carries out the plan with this data folder.
     pub fn carry_out(self, data: &Path) -> Result<(), String> {
         let means = Means::default();
+        let note = |name: Option<&str>| {
+            let noted = member::note_cluster_name(data, name, &means);
+            noted.map_err(|error| error.to_string())
+        };
         let changes_folder = !matches!(self.local, Local::Nothing);
+        if self.name.is_none() && changes_folder {
+            let _held = unused(data)?;
+            note(None)?; // a folder that is alone again has no name, whenever this ends
+        }
         let done = match self.local {
             Local::Nothing | Local::Hold => Ok(()),
             Local::Take(node) => member::set_node(data, node, &means),
@@ -69,11 +77,13 @@ impl ClusterPlan {
         };
         done.map_err(|error| error.to_string())?;
         let _held = changes_folder.then(|| unused(data)).transpose()?;
-        if changes_folder {
-            let noted = member::note_cluster_name(data, self.name.as_deref(), &means);
-            noted.map_err(|error| error.to_string())?;
+        let done = self.remote.map_or(Ok(()), OperationPlan::carry_out);
+        done.map_err(|error| error.to_string())?;
+        // Only a cluster of this secret took it: a wrong name is not remembered.
+        match self.name.filter(|_| changes_folder) {
+            Some(name) => note(Some(&name)),
+            None => Ok(()),
         }
-        self.remote.map_or(Ok(()), OperationPlan::carry_out).map_err(|error| error.to_string())
     }
 }
 
@@ -93,9 +103,12 @@ fn unused(data: &Path) -> Result<HeldFolder, String> {
     })
 }
 
-/// Refuses a folder of a cluster of another name.
+/// Refuses a folder of a cluster of another name. One of a server that is alone is of none.
 fn check_name(config: &Config) -> Result<(), String> {
     let (data, name) = (&config.server.data, &config.cluster.name);
+    if found(data)?.is_some_and(|found| found.node == NodeId::ALONE) {
+        return Ok(());
+    }
     let known = member::cluster_name(data, &Means::default()).map_err(|it| it.to_string())?;
     match known.filter(|known| known != name) {
         Some(known) => Err(other_name(data, &known, name)),
@@ -494,6 +507,19 @@ mod tests {
         assert!(plan.lines()[0].contains("a server that is alone"));
         plan.carry_out(&data).expect("done");
         assert_eq!(own_node(&config), Ok(NodeId::ALONE));
+    }
+
+    /// `remove N --alone` was killed between its steps by an earlier build.
+    #[test]
+    fn a_folder_that_is_alone_is_of_no_cluster_whatever_name_it_has() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = Config::default();
+        config.server.data = folder.path().join("data");
+        let (data, alone) = (config.server.data.clone(), (NodeId::ALONE, 1));
+        member::make(&data, Secrets::of([1; 64]), alone, &Means::default()).expect("made");
+        member::note_cluster_name(&data, Some("east"), &Means::default()).expect("noted");
+        let refused = create(&config, None, None).err().expect("refused");
+        assert!(refused.contains("no cluster is configured"), "{refused}");
     }
 
     #[test]
