@@ -116,18 +116,20 @@ class Archive(Case):
         server = self.node()
         people = [(self.person(server, f"a{number}"), self.account(server, f"b{number}"))
                   for number in range(4)]
-        answered, half = [], threading.Event()
+        answered, half, gone = [], threading.Event(), threading.Event()
 
         def talk(link, to):
             for number in range(200):
                 answered.append(link.send(to, f"{number}").id)
                 if number == 100:
                     half.set()
+                    gone.wait(30)
         threads = [threading.Thread(target=talk, args=person) for person in people]
         for thread in threads:
             thread.start()
         half.wait(30)
         self.database.kill()
+        gone.set()
         for thread in threads:
             thread.join()
         self.assertEqual(len(answered), 800, "all are answered without it")
