@@ -94,7 +94,7 @@ impl Driver {
 /// business of whoever knows the listeners.
 fn is_reached(address: &str) -> bool {
     let place = address.split_once('=').map_or(address, |(_, place)| place);
-    if !place.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+    if place.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
         return true;
     }
     let found = place.to_socket_addrs().into_iter().flatten();

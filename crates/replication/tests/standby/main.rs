@@ -37,14 +37,20 @@ fn cluster(nats: &NatsServers, nodes: u16) -> Operations {
     operations
 }
 
+/// Begins two nodes without data. The first one leads, and only when it has heard the other one.
+fn begin(addresses: &[String], one: &mut Node, (others, two): (&[String], &mut Node)) {
+    one.begin(addresses);
+    one.until("it is connected", |status| status.is_connected);
+    two.begin(others);
+}
+
 #[test]
 fn a_standby_has_everything_that_was_answered_when_its_leader_is_gone() {
     let servers = NatsServers::start(3);
     let operations = cluster(&servers, 2);
     let (mut one, mut two) = (Node::new(1), Node::new(2));
-    one.begin(&servers.addresses());
+    begin(&servers.addresses(), &mut one, (&servers.addresses(), &mut two));
     one.lead();
-    two.begin(&servers.addresses());
     one.write(300);
     two.until("it follows", |status| status.logs.iter().all(|log| log.index > 0 && log.lag == 0));
     one.write(50);
@@ -137,9 +143,8 @@ fn a_stream_that_is_removed_begins_anew_behind_the_leaders_disk() {
     let servers = NatsServers::start(3);
     cluster(&servers, 2);
     let (mut one, mut two) = (Node::new(1), Node::new(2));
-    one.begin(&servers.addresses());
+    begin(&servers.addresses(), &mut one, (&servers.addresses(), &mut two));
     one.lead();
-    two.begin(&servers.addresses());
     one.write(100);
     two.until("it follows", |status| status.logs.iter().all(|log| log.index > 0 && log.lag == 0));
     for log in 0..TEST.logs {
@@ -164,9 +169,8 @@ fn a_leader_that_is_cut_off_acknowledges_nothing_and_leaves_when_it_is_back() {
     cluster(&servers, 2);
     let wire = proxy::Proxy::begin(&servers.ports());
     let (mut one, mut two) = (Node::new(1), Node::new(2));
-    one.begin(&wire.addresses());
+    begin(&wire.addresses(), &mut one, (&servers.addresses(), &mut two));
     one.lead();
-    two.begin(&servers.addresses());
     one.write(100);
     two.until("it follows", |status| status.logs.iter().all(|log| log.index > 0 && log.lag == 0));
     wire.cut(true);
