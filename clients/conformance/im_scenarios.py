@@ -8,7 +8,10 @@ import scenarios
 import streams
 from im_stage import (LIMITS, PASSWORD, TOKEN, Scram, entry, failed, live, message, page, sent,
                       token_mac)
-from scenarios import check, equal
+from scenarios import (a_good_session_resets_the_back_off, addresses_are_tried_in_turn,
+                       back_off_doubles_up_to_a_minute, check, equal,
+                       http_connect_that_refuses_is_a_failed_connection,
+                       socks5_that_refuses_is_a_failed_connection)
 from stage import Failure
 
 MANUAL = {"acknowledge": "manual"}
@@ -108,16 +111,21 @@ def a_login_token_is_proved_and_not_shown(stage):
     stage.driver.state("ended", why="server_not_proved")
 
 
+def _is_left_at(stage, link, ms):
+    """The client waits for an answer until this time, and leaves the connection then."""
+    stage.time(ms - 1)
+    equal(link.arrived(), [], "it waits")
+    stage.time(ms)
+    link.until_closed()
+    stage.driver.state("waiting", why="timed_out")
+
+
 def a_server_that_does_not_answer_the_login_is_left(stage):
     stage.open()
     link = stage.server.accept()
     link.expect("login")
     equal(stage.settle(), 20_000, "the time of the answer")
-    stage.time(19_999)
-    equal(link.arrived(), [], "it waits")
-    stage.time(20_000)
-    link.until_closed()
-    stage.driver.state("waiting", why="timed_out")
+    _is_left_at(stage, link, 20_000)
 
 
 # ---- ends, back-off, addresses -------------------------------------------------------------------
@@ -187,37 +195,6 @@ def a_hint_above_an_hour_is_an_hour(stage):
     stage.open()
     stage.refuse("busy", retry_after_ms=2**32 - 1)
     equal(stage.driver.state("waiting")["until"], 3_600_500, "the wait")
-
-
-def back_off_doubles_up_to_a_minute(stage):
-    stage.open(addresses=[stage.closed_port()])
-    waits = []
-    for _ in range(9):
-        event = stage.driver.state("waiting", why="unreachable")
-        waits.append(event["until"] - stage.now)
-        stage.time(event["until"])
-    equal(waits, [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000, 30000], "the waits")
-
-
-def a_good_session_resets_the_back_off(stage):
-    stage.open()
-    waits = []
-    for seconds in (0, 9, 10, 0):
-        link = stage.login()
-        stage.pass_(seconds * 1000)
-        link.end()
-        event = stage.driver.state("waiting", why="disconnected")
-        waits.append(event["until"] - stage.now)
-        stage.time(event["until"])
-    equal(waits, [500, 1000, 500, 1000], "the waits")
-
-
-def addresses_are_tried_in_turn(stage):
-    other = stage.listen()
-    stage.open(addresses=[stage.server.address, other.address])
-    for server in (stage.server, other, stage.server, other):
-        server.accept().end()
-        stage.come_back()
 
 
 def another_server_is_used_at_once(stage):
@@ -684,11 +661,7 @@ def a_dead_connection_is_left(stage):
     link = stage.login(silence_s=60)
     stage.time(60_000)
     link.expect("ping")
-    stage.time(89_999)
-    equal(link.arrived(), [], "it waits")
-    stage.time(90_000)
-    link.until_closed()
-    stage.driver.state("waiting", why="timed_out")
+    _is_left_at(stage, link, 90_000)
 
 
 def any_frame_shows_that_the_server_is_there(stage):
@@ -992,21 +965,6 @@ def http_connect_with_and_without_a_password(stage):
     _a_proxy_is_used(stage, "http", None)
     stage.kill()
     _a_proxy_is_used(stage, "http", ("ann", "pass word"))
-
-
-def _a_refusing_proxy(stage, kind):
-    proxy = scenarios._proxy(stage, kind, ("ann", "pass word"), accepts=False)
-    stage.open(proxy=proxy.url)
-    stage.driver.state("waiting", why="unreachable")
-    check(stage.server.is_quiet(), "it does not go around the proxy")
-
-
-def socks5_that_refuses_is_a_failed_connection(stage):
-    _a_refusing_proxy(stage, "socks5")
-
-
-def http_connect_that_refuses_is_a_failed_connection(stage):
-    _a_refusing_proxy(stage, "http")
 
 
 def a_secret_is_not_shown_through_a_proxy_without_tls(stage):

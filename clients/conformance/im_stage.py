@@ -52,6 +52,7 @@ class ImStage(Stage):
     """One scenario's server and its client, the device `phone` of `ann@a.example`."""
 
     listener = ImListener
+    unreachable, lost = "unreachable", "disconnected"
     #: The running server, of im_server.py.
     real = None
 
@@ -87,6 +88,9 @@ class ImStage(Stage):
         return wire.frame("logged_in", **{
             "account": ACCOUNT, "head": head, "cursor": head if cursor is None else cursor,
             "server_ms": WALL_MS + self.now, **LIMITS, **more})
+
+    def come_in(self, server=None):
+        return self.login(server)
 
     def login(self, server=None, head=0, cursor=None, **more):
         """Accepts a connection and lets the client in; the link, whose `login` is the Login."""

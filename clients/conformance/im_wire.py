@@ -138,24 +138,24 @@ def request(name, /, **fields):
     return varint(len(body)) + body
 
 
-def read_answer(data):
-    """A server's frame at the beginning of `data` (name, fields) and its length; None if it is not
-    whole."""
+def read_frame(kind, data):
+    """A frame of this message type at the beginning of `data` (name, fields) and its length; None
+    if it is not whole."""
     found = read_varint(data, 0)
     if found is None or len(data) < found[0] + found[1]:
         return None
     size, at = found
-    value = decode("ServerFrame", data[at:at + size])
+    value = decode(kind, data[at:at + size])
     name, = [name for name, it in value.items() if it is not None]
     return (name, value[name]), at + size
 
 
+def read_answer(data):
+    """A server's frame, as `read_frame` returns it."""
+    return read_frame("ServerFrame", data)
+
+
 def read(data):
     """A client's frame at the beginning of `data` and its length; None if it is not whole."""
-    found = read_varint(data, 0)
-    if found is None or len(data) < found[0] + found[1]:
-        return None
-    size, at = found
-    value = decode("ClientFrame", data[at:at + size])
-    name, = [name for name, it in value.items() if it is not None]
-    return Request(name, value[name]), at + size
+    found = read_frame("ClientFrame", data)
+    return found and (Request(*found[0]), found[1])

@@ -213,7 +213,7 @@ def back_off_doubles_up_to_a_minute(stage):
     stage.open(addresses=[stage.closed_port()])
     waits = []
     for _ in range(9):
-        event = stage.driver.state("waiting", why="connect_failed")
+        event = stage.driver.state("waiting", why=stage.unreachable)
         waits.append(event["until"] - stage.now)
         stage.time(event["until"])
     equal(waits, [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000, 30000], "the waits")
@@ -223,10 +223,10 @@ def a_good_session_resets_the_back_off(stage):
     stage.open()
     waits = []
     for seconds in (0, 9, 10, 0):
-        link = stage.bind()
+        link = stage.come_in()
         stage.pass_(seconds * 1000)
         link.end()
-        event = stage.driver.state("waiting", why="lost")
+        event = stage.driver.state("waiting", why=stage.lost)
         waits.append(event["until"] - stage.now)
         stage.time(event["until"])
     equal(waits, [500, 1000, 500, 1000], "the waits")
@@ -1074,7 +1074,7 @@ def http_connect_with_a_password(stage):
 def _a_refusing_proxy(stage, kind):
     proxy = _proxy(stage, kind, ("ann", "pass word"), accepts=False)
     stage.open(proxy=proxy.url)
-    stage.driver.state("waiting", why="connect_failed")
+    stage.driver.state("waiting", why=stage.unreachable)
     check(stage.server.is_quiet(), "it does not go around the proxy")
 
 

@@ -246,6 +246,8 @@ class Stage:
     """One scenario's server and its client, device `dev-1` of the product `demo`."""
 
     listener = Listener
+    #: Reasons of a wait: nothing answers at the address, and the connection ended.
+    unreachable, lost = "connect_failed", "lost"
 
     def __init__(self, driver, certificates):
         self.driver, self.certificates = driver, certificates
@@ -335,6 +337,10 @@ class Stage:
     def msg(self, *ids, dup=False, body=b"hi", **more):
         return wire.frame(wire.MSG, payload=b"".join(wire.record(i, body, **more) for i in ids),
                           dup=dup)
+
+    def come_in(self, server=None):
+        """Accepts a connection and lets the client in; the link."""
+        return self.bind(server)
 
     def come_back(self, ms=None):
         """The client waits to connect again, and its time comes. The event of its wait."""
