@@ -79,8 +79,7 @@ impl Hub {
             Verdict::Challenge(nonce) => PushDelivery::Challenge { term, nonce },
             Verdict::Out { why, retry_after_ms } => {
                 fx.counters.count(PushCounter::BindsRefused);
-                let who = Some(format!("{}/{}", bind.product, bind.device).into());
-                let refused = Refused { term, why, retry_after_ms, addrs: Vec::new(), who };
+                let refused = Refused { retry_after_ms, ..Refused::of(&bind, why) };
                 PushDelivery::Refused(Box::new(refused))
             }
         };

@@ -322,8 +322,16 @@ pub struct Refused {
     pub retry_after_ms: u32,
     /// Where to try, `ip:port`, at most four.
     pub addrs: Vec<String>,
-    /// Name that the client claimed, for the log.
+    /// Name that the client claimed, for the log: `product/device`.
     pub who: Option<Box<str>>,
+}
+
+impl Refused {
+    /// The refusal of a Bind, without a time and a place to try again.
+    pub fn of(bind: &Bind, why: Refusal) -> Refused {
+        let who = Some(format!("{}/{}", bind.product, bind.device).into());
+        Refused { term: bind.term, why, retry_after_ms: 0, addrs: Vec::new(), who }
+    }
 }
 
 /// A device was detached by the server.

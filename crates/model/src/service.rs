@@ -211,31 +211,28 @@ impl Delivery {
 
     /// The refusal of a login, if this is one.
     pub fn refusal(&self) -> Option<LoginRefusal<'_>> {
-        let (why, who, user) = match self {
+        Some(match self {
             Delivery::Push(PushDelivery::Refused(refused)) => {
-                (refused.why.name(), &refused.who, None)
+                let name = refused.who.as_deref();
+                let parts = name.and_then(|name| name.split_once('/'));
+                LoginRefusal {
+                    why: refused.why.name(),
+                    name,
+                    client: parts.map(|(_, device)| device),
+                    product: parts.map(|(product, _)| product),
+                    user: None,
+                }
             }
             Delivery::Topics(SessionDelivery::Refused(denied)) => {
-                (denied.why.name(), &denied.who, denied.user.as_deref())
+                let (name, user) = (denied.who.as_deref(), denied.user.as_deref());
+                LoginRefusal { why: denied.why.name(), name, client: name, product: None, user }
             }
             Delivery::Chat(ChatDelivery::Refused(refused)) => {
-                return Some(LoginRefusal {
-                    why: refused.why.name(),
-                    client: None,
-                    product: None,
-                    user: refused.who.as_deref(),
-                });
+                let (why, name) = (refused.why.name(), refused.who.as_deref());
+                LoginRefusal { why, name, client: None, product: None, user: name }
             }
             _ => return None,
-        };
-        // Devices are called `product/device`.
-        let is_device = matches!(self, Delivery::Push(_));
-        let parts = who.as_deref().filter(|_| is_device).and_then(|who| who.split_once('/'));
-        let (product, client) = match parts {
-            Some((product, device)) => (Some(product), Some(device)),
-            None => (None, who.as_deref()),
-        };
-        Some(LoginRefusal { why, client, product, user })
+        })
     }
 }
 
@@ -244,6 +241,8 @@ impl Delivery {
 pub struct LoginRefusal<'a> {
     /// The word for the reason.
     pub why: &'static str,
+    /// The name in the log: `product/device`, client identifier, or account.
+    pub name: Option<&'a str>,
     /// Client identifier, or device.
     pub client: Option<&'a str>,
     /// Product of the device.

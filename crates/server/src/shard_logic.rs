@@ -450,8 +450,7 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
         let Some(handle) = &mut self.handle else { return };
         if let Some(refusal) = delivery.refusal() {
             self.around.heed_refusal(self.now, to, refusal.why);
-            handle.turned_away(to, refusal.why, refusal.client.or(refusal.user));
-            self.around.disconnections.refused(to, &refusal);
+            self.around.note_refusal(handle, to, &refusal);
         }
         if self.around.tap.is_active() {
             self.around.tap.delivers(self.now, to, &delivery);

@@ -12,7 +12,7 @@ use base::time::Now;
 use model::close::CloseReason;
 use model::counters::TopicCounter;
 use model::id::ConnRef;
-use model::ports::access::{Admission, Grant, Question};
+use model::ports::access::{Admission, Grant, Question, Who};
 use model::ports::events::{ClientEvent, ClientWhat};
 use model::presence::PresenceVersion;
 use model::session::{ConnectRequest, Denial, Denied, Proceed, SessionDelivery};
@@ -20,18 +20,9 @@ use model::session::{ConnectRequest, Denial, Denied, Proceed, SessionDelivery};
 /// Steps of one authentication.
 const STEPS_MAX: u8 = 8;
 
-/// Names that a client gave, and that may be those of another.
-#[derive(Clone, Copy)]
-pub(crate) struct Claimed<'a> {
-    pub client_id: &'a str,
-    pub user: Option<&'a str>,
-}
-
-impl<'a> Claimed<'a> {
-    /// Those of a CONNECT.
-    pub fn by(connect: &'a ConnectRequest) -> Claimed<'a> {
-        Claimed { client_id: &connect.client_id, user: connect.user.as_deref() }
-    }
+/// The names that a client claims in its CONNECT.
+pub(crate) fn claimed(connect: &ConnectRequest) -> Who<'_> {
+    Who { client_id: &connect.client_id, user: connect.user.as_deref() }
 }
 
 impl Broker {
@@ -44,7 +35,7 @@ impl Broker {
         fx: &mut Effects,
     ) {
         if !self.admissions.may_ask() {
-            return self.turn_away(now, from, Claimed::by(&connect), Denial::Busy, fx);
+            return self.turn_away(now, from, claimed(&connect), Denial::Busy, fx);
         }
         let question = question_of(&connect);
         let method = connect.method.as_ref().map(|(method, _)| method.clone());
@@ -128,7 +119,7 @@ impl Broker {
     fn refused_in(&mut self, now: Now, asking: Asking, why: Denial, fx: &mut Effects) {
         match asking.asker {
             Asker::Connect(connect) => {
-                self.turn_away(now, asking.conn, Claimed::by(&connect), why, fx);
+                self.turn_away(now, asking.conn, claimed(&connect), why, fx);
             }
             Asker::Session(key) => {
                 if self.sessions.conn(key) == Some(asking.conn) {
@@ -184,11 +175,11 @@ impl Broker {
         &mut self,
         now: Now,
         from: ConnRef,
-        claimed: Claimed<'_>,
+        who: Who<'_>,
         why: Denial,
         fx: &mut Effects,
     ) {
-        let Claimed { client_id, user } = claimed;
+        let Who { client_id, user } = who;
         fx.counters.count(TopicCounter::SessionsRefused);
         if why == Denial::Rate {
             fx.counters.count(TopicCounter::SourceRefused);
@@ -256,7 +247,7 @@ mod tests {
     use super::*;
     use crate::session::admissions::ASKING_MAX;
     use crate::session::made::{NOW, broker, conn, connect};
-    use model::ports::access::{Access, Who};
+    use model::ports::access::Access;
     use model::session::SessionRequest;
     use std::sync::Arc;
 
@@ -320,8 +311,8 @@ mod tests {
             (Denial::BadCredentials, CloseReason::AuthFailed),
         ] {
             let (mut broker, mut fx) = (broker(|_| {}), Effects::default());
-            let claimed = Claimed { client_id: "a", user: Some("ann") };
-            broker.turn_away(NOW, conn(1), claimed, why, &mut fx);
+            let who = Who { client_id: "a", user: Some("ann") };
+            broker.turn_away(NOW, conn(1), who, why, &mut fx);
             let [(_, SessionDelivery::Refused(denied))] = &fx.deliveries[..] else { panic!() };
             assert_eq!((denied.why, denied.reason), (why, reason));
             assert_eq!((denied.who.as_deref(), denied.user.as_deref()), (Some("a"), Some("ann")));

@@ -5,7 +5,7 @@
 //! new durable session is welcomed when its row is on stable storage. It is online when it is
 //! welcomed: a client that disconnects before never was, and its presence stays as it was.
 
-use super::access::Claimed;
+use super::access::claimed;
 use super::admissions::{LastWord, Proven, Welcome};
 use super::keep_alive;
 use super::record::{NEVER_S, SessionTerms};
@@ -60,7 +60,7 @@ impl Broker {
             None
         };
         if let Some(why) = why {
-            return self.turn_away(now, from, Claimed::by(&connect), why, fx);
+            return self.turn_away(now, from, claimed(&connect), why, fx);
         }
         if connect.client_id.is_empty() {
             self.assign(&mut connect);
@@ -83,7 +83,7 @@ impl Broker {
     /// has shown who it is counts: a stranger who knows the identifier must not delay its owner.
     pub(crate) fn attach(&mut self, now: Now, from: ConnRef, mut proven: Proven, fx: &mut Effects) {
         if let Err(why) = self.may_attach(&mut proven, fx) {
-            return self.turn_away(now, from, Claimed::by(&proven.connect), why, fx);
+            return self.turn_away(now, from, claimed(&proven.connect), why, fx);
         }
         let most = self.settings.limits.topics.flaps_max;
         let before = self.sessions.find(&proven.connect.client_id);
@@ -99,7 +99,7 @@ impl Broker {
                 self.timers.set_in(now, Timer::Late(number), delay);
             }
             Err(proven) => {
-                self.turn_away(now, from, Claimed::by(&proven.connect), Denial::Busy, fx);
+                self.turn_away(now, from, claimed(&proven.connect), Denial::Busy, fx);
             }
         }
     }
@@ -113,7 +113,7 @@ impl Broker {
         fx: &mut Effects,
     ) {
         if let Err(why) = self.may_attach(&mut proven, fx) {
-            return self.turn_away(now, from, Claimed::by(&proven.connect), why, fx);
+            return self.turn_away(now, from, claimed(&proven.connect), why, fx);
         }
         let (id, version) = (proven.connect.client_id.clone(), proven.version);
         self.attach_now(now, from, proven, fx);
@@ -144,7 +144,7 @@ impl Broker {
         let known = self.sessions.find(id);
         let present = known.is_some();
         let Some(key) = known.or_else(|| self.sessions.insert(id)) else {
-            return self.turn_away(now, from, Claimed::by(&proven.connect), Denial::Full, fx);
+            return self.turn_away(now, from, claimed(&proven.connect), Denial::Full, fx);
         };
         let row = match self.bind(now, Binding { key, from, present }, &proven, fx) {
             true => FirstRow::Written,
@@ -345,8 +345,8 @@ impl Broker {
             true => self.detach(now, welcome.key, CloseReason::Quota, fx),
             false => self.drop_session(now, welcome.key, fx),
         }
-        let claimed = Claimed { client_id: &id, user: user.as_deref() };
-        self.turn_away(now, welcome.conn, claimed, Denial::StoreFull, fx);
+        let who = Who { client_id: &id, user: user.as_deref() };
+        self.turn_away(now, welcome.conn, who, Denial::StoreFull, fx);
     }
 
     /// Sends the client its welcome, and the messages that waited for it.

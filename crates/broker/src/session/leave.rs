@@ -4,7 +4,6 @@
 //! will belongs to its connection: a farewell discards it, any other end has it published, after
 //! its delay or at the session's end.
 
-use super::access::Claimed;
 use super::admissions::Proven;
 use super::endings::{Ending, MESSAGES, UNITS_A_TURN, UNITS_AT_ONCE};
 use super::record::NEVER_S;
@@ -20,6 +19,7 @@ use base::time::{Instant, Now};
 use model::close::CloseReason;
 use model::counters::TopicCounter;
 use model::id::ConnRef;
+use model::ports::access::Who;
 use model::ports::events::ClientWhat;
 use model::ports::log::{Table, Write};
 use model::presence::{OnlineState, PresenceVersion};
@@ -256,8 +256,8 @@ impl Broker {
     ) {
         let (id, user) = (proven.connect.client_id.clone(), proven.connect.user.clone());
         if let Some(before) = self.endings.wait(from, proven) {
-            let claimed = Claimed { client_id: &id, user: user.as_deref() };
-            self.turn_away(now, before, claimed, Denial::Busy, fx);
+            let who = Who { client_id: &id, user: user.as_deref() };
+            self.turn_away(now, before, who, Denial::Busy, fx);
         }
     }
 

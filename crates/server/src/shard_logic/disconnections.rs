@@ -221,6 +221,7 @@ mod tests {
         let mut ends = ring(10);
         let refusal = LoginRefusal {
             why: "bad_credentials",
+            name: Some("shop/till-7"),
             client: Some("till-7"),
             product: Some("shop"),
             user: Some("tills"),

@@ -11,7 +11,7 @@ use model::close::CloseReason;
 use model::id::ConnRef;
 use model::ports::bans::BanAct;
 use model::presence::{OnlineState, Principal, Transition};
-use model::request::{Bind, PushDelivery, PushRequest, Refusal, Refused};
+use model::request::{PushDelivery, PushRequest, Refusal, Refused};
 use model::service::{Delivery, LoginRefusal, Request};
 use net::ShardHandle;
 use std::net::SocketAddr;
@@ -48,11 +48,12 @@ impl<O: Outside> ServerLogic<O> {
         let address = bind.peer.map(|peer| peer.ip());
         if around.outside.is_banned(now, address, Some(device), BanAct::Refuses) {
             if let Some(handle) = handle {
-                let (why, product) = (Refusal::Banned.name(), Some(bind.product.as_str()));
-                let refusal = LoginRefusal { why, client: Some(device), product, user: None };
-                handle.turned_away(from, why, refusal.client);
-                around.disconnections.refused(from, &refusal);
-                handle.deliver(from, Delivery::Push(PushDelivery::Refused(refused(bind))));
+                let refused = Box::new(Refused::of(bind, Refusal::Banned));
+                let delivery = Delivery::Push(PushDelivery::Refused(refused));
+                if let Some(refusal) = delivery.refusal() {
+                    around.note_refusal(handle, from, &refusal);
+                }
+                handle.deliver(from, delivery);
             }
             return true;
         }
@@ -69,6 +70,17 @@ impl<O: Outside> ServerLogic<O> {
 }
 
 impl<O: Outside> Around<O> {
+    /// Logs a refused login, and notes it for the disconnection that follows.
+    pub(super) fn note_refusal(
+        &mut self,
+        handle: &mut ShardHandle<ServerLogic<O>>,
+        conn: ConnRef,
+        refusal: &LoginRefusal<'_>,
+    ) {
+        handle.turned_away(conn, refusal.why, refusal.name);
+        self.disconnections.refused(conn, refusal);
+    }
+
     /// Handles a refusal: a device whose proof was wrong counts as a failed login.
     pub(super) fn heed_refusal(&mut self, now: Now, to: ConnRef, why: &str) {
         let Some(knock) = self.knock.take_if(|knock| knock.conn == to) else { return };
@@ -89,14 +101,4 @@ impl<O: Outside> Around<O> {
             Principal::Device(_, device) => self.outside.left(now, device.as_str()),
         }
     }
-}
-
-fn refused(bind: &Bind) -> Box<Refused> {
-    Box::new(Refused {
-        term: bind.term,
-        why: Refusal::Banned,
-        retry_after_ms: 0,
-        addrs: Vec::new(),
-        who: Some(bind.device.as_str().into()),
-    })
 }

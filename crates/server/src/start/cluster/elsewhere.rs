@@ -110,9 +110,8 @@ fn answer(request: &Request, address: Option<&str>, (redirect, retry_ms): (Redir
     match request {
         Request::Push(PushRequest::Bind(bind)) => {
             let why = if address.is_some() { Refusal::Redirect } else { Refusal::Busy };
-            let (term, who) = (bind.term, Some(bind.device.as_str().into()));
             let addrs = address.map(str::to_owned).into_iter().collect();
-            let refused = Refused { term, why, retry_after_ms: retry_ms, addrs, who };
+            let refused = Refused { retry_after_ms: retry_ms, addrs, ..Refused::of(bind, why) };
             Told::This(PushDelivery::Refused(Box::new(refused)).into())
         }
         Request::Topics(SessionRequest::Connect(connect)) => {
