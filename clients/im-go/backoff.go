@@ -5,7 +5,7 @@ package im
 const (
 	backoffFirstMs   = 1_000
 	backoffLongestMs = 60_000
-	// goodSessionMs: after a session of at least so long the next wait is short again.
+	// goodSessionMs is the length of a session, milliseconds, after which the next wait is short again.
 	goodSessionMs = 10_000
 	// hintMsMax: a server cannot send a client away for longer than this.
 	hintMsMax = 3_600_000

@@ -9,7 +9,7 @@ package im
 const (
 	// Answers at one interval before a longer one is tried.
 	answersToGrow = 2
-	// Networks change: after so many answers a bound is forgotten.
+	// Number of answers after which a bound is forgotten, because networks change.
 	answersToForget = 50
 	settledS        = 10
 )

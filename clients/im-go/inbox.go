@@ -12,7 +12,7 @@ const (
 	acknowledgeMs = 1_000
 	// pullAgainMs after a pull that the server did not do.
 	pullAgainMs = 1_000
-	// heldMax entries that the application holds; with so many it is handed no more.
+	// heldMax is the number of unacknowledged entries at which delivery to the application pauses.
 	heldMax = 256
 )
 

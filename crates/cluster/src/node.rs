@@ -94,10 +94,10 @@ pub struct Namesake {
     named_beats: u8,
 }
 
-/// A process is gone when it was silent for so long: three beats, or three proofs, are missing.
+/// Silence after which a process counts as gone: three beats, or three proofs, are missing.
 const GONE: Duration = Duration::from_secs(15);
 
-/// So many beats of a process show that it runs: one may be left of the process before.
+/// Number of beats that show that a process runs. A single one may be from the previous process.
 const BEATS: u8 = 2;
 
 impl Namesake {
@@ -196,14 +196,13 @@ pub struct ClockSkews {
     known: BTreeMap<NodeId, (Instant, u32, bool)>,
 }
 
-/// Clocks that differ by so much are told of: messages with an expiry go by the leader's.
+/// Difference of two clocks from which on it is reported: the leader's clock expires messages.
 pub const SKEW_TOLD_S: u32 = 30;
 
-/// Beats that waited while a node hung tell of clocks as they were: those of so long are passed
-/// over.
+/// Time after a hang in which beats are ignored: beats that waited carry old clock readings.
 const CATCHES_UP: Duration = Duration::from_secs(5);
 
-/// A difference that was told of is over when it is below this.
+/// A reported difference is over when it is below this.
 const SKEW_OVER_S: u32 = 10;
 
 impl ClockSkews {
@@ -212,8 +211,8 @@ impl ClockSkews {
         self.from = now + CATCHES_UP;
     }
 
-    /// A node's clock differs by so much. Some: an operator is to be told that it does, or that it
-    /// does no more.
+    /// Notes the difference of a node's clock, seconds. `Some`: it must be reported that the clocks
+    /// differ (true), or that they agree again (false).
     pub fn note(&mut self, now: Instant, node: NodeId, seconds: u32) -> Option<bool> {
         if now < self.from {
             return None;
@@ -255,14 +254,14 @@ mod tests {
         late.answered(at(100), 8, 8);
         assert!(!late.is_there(at(100)), "its own beat, and its own answer");
         late.hear(at(100), 8, 7);
-        assert!(!late.is_there(at(100)), "one beat may be left of the process before");
+        assert!(!late.is_there(at(100)), "the beat may be from the previous process");
         late.hear(at(101), 8, 7);
         assert!(late.is_there(at(101)) && late.goes_first(at(115), false));
         assert!(!late.goes_first(at(116), false), "it may lead again");
         let mut asked = Namesake::default();
         asked.named(8, 7, false);
         asked.answered(at(100), 8, 7);
-        assert!(asked.goes_first(at(100), false), "whoever answers runs");
+        assert!(asked.goes_first(at(100), false), "a process that answers runs");
     }
 
     #[test]
@@ -301,7 +300,7 @@ mod tests {
             new.hear(at(100 + second), 9, 5);
         }
         assert!(old.goes_first(at(101), false) && !new.goes_first(at(101), true));
-        assert!(!new.goes_first(at(101), false), "the table names it: one of the two goes on");
+        assert!(!new.goes_first(at(101), false), "the table names it, so one of the two continues");
     }
 
     #[test]

@@ -172,10 +172,9 @@ impl Replica {
         view.proof.is_lost(view.now) && Rule::Isolation.holds()
     }
 
-    /// Whether the stream takes nothing more: it is full by this node's own count, or NATS has no
-    /// room for a message, or for the stream of a new generation. Writes are refused before they
-    /// are on the disk; what was written already is offered again and again, so that it is noticed
-    /// when there is room.
+    /// Whether the stream accepts no more: it is full by this node's own count, or NATS has no room
+    /// for a message or for the stream of a new generation. New writes are refused before they are
+    /// on the disk. The replica keeps publishing what is on the disk, and so detects free room.
     pub fn is_full(&self) -> bool {
         self.is_refused || self.ship.as_ref().is_some_and(Shipper::is_full)
     }

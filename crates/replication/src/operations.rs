@@ -42,7 +42,7 @@ pub enum OperationError {
     Refused(String),
 }
 
-/// Beats are waited for so long: three are sent meanwhile.
+/// How long a command waits for beats: a node sends three in this time.
 const BEATS: Duration = Duration::from_secs(3);
 const BEATS_LOOK: Duration = Duration::from_millis(50);
 
@@ -299,7 +299,7 @@ impl Operations {
         Ok(plan)
     }
 
-    /// Moves the lead to a node. Of one that is away the wish stands until it is back:
+    /// Moves the lead to a node. A node that is away takes over when it is back:
     /// [`OperationPlan::is_away`].
     pub fn promote(&self, node: NodeId) -> Result<OperationPlan, OperationError> {
         let there = self.read()?;
@@ -385,7 +385,7 @@ impl Operations {
         read_table(&self.nats, &self.names, None)?.whole(&self.names)
     }
 
-    /// Reads the table of a cluster of so many logs; `None`: it does not exist.
+    /// Reads the table of a cluster with this number of logs. `Ok(None)`: there is no table.
     fn table_if_made(&self, logs: Option<u16>) -> Result<Option<Table>, OperationError> {
         match read_table(&self.nats, &self.names, logs) {
             Ok(there) => Ok(Some(there)),

@@ -95,7 +95,7 @@ class Commands(Operator):
         told = north.told("promote", "2", "--yes")
         self.assertEqual(told.returncode, 4, told.stdout + told.stderr)
         self.assertIn("WARNING: node 2 is away", told.stdout)
-        self.assertIn("the wish stands", told.stdout)
+        self.assertIn("it takes over when it is back", told.stdout)
         self.assertTrue(north.leads())
         south.again()
         poll(south.leads, "it leads when it is back", PATIENT_S)

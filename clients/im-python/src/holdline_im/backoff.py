@@ -5,7 +5,7 @@ from typing import Callable
 #: The span of the first wait, milliseconds; it doubles with each failure.
 FIRST_MS = 1_000
 LONGEST_MS = 60_000
-#: A session of at least so long was a good one: the next wait is short again.
+#: Length of a session, milliseconds, after which the next wait is short again.
 GOOD_SESSION_MS = 10_000
 #: A server cannot send a client away for longer than this.
 HINT_MS_MAX = 3_600_000

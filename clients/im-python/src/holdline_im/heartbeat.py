@@ -9,7 +9,7 @@ from typing import Dict, List, Optional
 
 #: Answers at one interval before a longer one is tried.
 ANSWERS_TO_GROW = 2
-#: Networks change: after so many answers a bound is forgotten.
+#: Number of answers after which a bound is forgotten, because networks change.
 ANSWERS_TO_FORGET = 50
 #: Networks that are remembered.
 NETWORKS_MAX = 16

@@ -12,7 +12,7 @@ UNACKNOWLEDGED_MAX = 32
 ACKNOWLEDGE_MS = 1_000
 #: After a pull that the server did not do, milliseconds.
 PULL_AGAIN_MS = 1_000
-#: Entries that the application holds; with so many it is handed no more.
+#: Number of unacknowledged entries at which delivery to the application pauses.
 HELD_MAX = 256
 
 Placed = Tuple[int, Any]

@@ -133,8 +133,8 @@ impl Knowledge {
     /// conversation that the account has taken part in: of the strangers' the first to go are those
     /// that the account has left, then, if they exceed their share, the newest, which may be this
     /// one. Otherwise the conversation with the oldest last change goes, but not this one:
-    /// preferably one with nothing unread; and one that is pinned, or that the account draws, only
-    /// if there are no others.
+    /// preferably one with nothing unread. One that is pinned, or that the account draws, goes only
+    /// when all are pinned or drawn.
     fn forget_one(&mut self, this: TimelineId, most: usize) -> bool {
         let all = || self.order.iter().filter_map(|(at, of)| Some((*at, *of, self.rows.get(of)?)));
         let strange = || all().filter(|(.., row)| row.is_strange());

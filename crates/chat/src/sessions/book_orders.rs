@@ -136,8 +136,8 @@ impl Chat {
     fn order_of(&self, key: Key, wish: BookWish) -> Result<BookOrder, BookFault> {
         let session = self.sessions.slab.at(key).ok_or(BookFault::Busy)?;
         let is_operators = matches!(wish, BookWish::Operate(_));
-        // A session without an account in the book has nothing to change there, and may not give
-        // operators' orders.
+        // A session without an account in the user database cannot change an account, and must not
+        // send operators' commands.
         let none = if is_operators { BookFault::Forbidden } else { BookFault::Off };
         // Limited rights, such as those of a token, must not create unlimited ones.
         let account = session.account.filter(|_| session.until_s == 0);

@@ -546,7 +546,7 @@ fn a_nats_without_room_for_a_new_generation_is_told_of_until_something_is_taken(
     assert!(is_full(&bench));
     let later = LogBeat { role: LogRole::Absent, epoch: 2, index: 2, synced: 2, ..empty() };
     bench.hear(3, later);
-    assert!(!is_full(bench.run(1)), "whoever leads no more has nothing to say of it");
+    assert!(!is_full(bench.run(1)), "a node that no longer leads does not report room");
 }
 
 /// A node claimed and gave up: the table would name it for ever, and clients be sent to it.

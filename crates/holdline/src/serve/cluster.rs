@@ -144,7 +144,7 @@ fn agree(plan: ClusterPlan, (config, yes): (&Config, bool)) -> Result<ExitCode, 
     let is_away = plan.is_away();
     plan.carry_out(&config.server.data)?;
     if is_away {
-        out!("the wish stands: the node is away, and takes over when it is back and near");
+        out!("the node is away: it takes over when it is back and follows closely");
         return Ok(ExitCode::from(AWAY));
     }
     out!("done");

@@ -107,7 +107,7 @@ impl Driver {
                 self.note_lost(log, first, last);
                 ClusterNotice::AcknowledgedLost { log, first, last }
             }
-            // The damaged value is told of.
+            // The damaged value was reported already.
             LogNotice::WaitsForRecover if !self.table.damages.is_empty() => return,
             LogNotice::PurgedBehindOneDisk => ClusterNotice::PurgedBehindOneDisk { log },
             LogNotice::NewGeneration { generation } => {

@@ -17,10 +17,10 @@ use std::time::Duration;
 /// Longest wait for one connection.
 const CONNECTS: Duration = Duration::from_secs(2);
 
-/// A node opens its listeners before it beats; whoever is behind a slow start has so long more.
+/// Wait before a new node's addresses are tried. Its listeners are usually open when it beats.
 const SETTLES: Duration = Duration::from_secs(10);
 
-/// Addresses that did not answer are tried again after so long.
+/// Time after which addresses that did not answer are tried again.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// The other nodes' addresses, and which of them did not answer.
@@ -90,8 +90,8 @@ impl Driver {
     }
 }
 
-/// Whether somebody accepts connections at `NAME=host:port`. An address without a port is the
-/// business of whoever knows the listeners.
+/// Whether somebody accepts connections at `NAME=host:port`. An address without a port is not
+/// tried, since only its node knows the ports of its listeners.
 fn is_reached(address: &str) -> bool {
     let place = address.split_once('=').map_or(address, |(_, place)| place);
     if place.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
@@ -120,7 +120,7 @@ mod tests {
     fn addresses_are_tried_once_and_again_while_one_does_not_answer() {
         let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
         let (mut reach, addresses) = (Reach::default(), vec!["mqtt=a:1".to_owned()]);
-        assert!(!reach.is_due(at(100), 2, &addresses), "it may be starting");
+        assert!(!reach.is_due(at(100), 2, &addresses), "the node may still be starting");
         assert!(reach.is_due(at(110), 2, &addresses));
         assert!(!reach.is_due(at(600), 2, &addresses), "they answered");
         assert!(reach.is_due(at(601), 2, &["mqtt=b:1".to_owned()]), "others");

@@ -17,8 +17,8 @@ use store::tools::{Means, member};
 /// Formats that this build writes.
 pub(crate) const LEVEL: u16 = 1;
 
-/// Another process with this node's number has so long to answer before this one first proves that
-/// it reaches the table. One that is slower is noticed by its beats.
+/// How long another process with this node's number has to answer before this one first proves that
+/// it reaches the table. The beats of a slower one reveal it later.
 const NAMESAKE: Duration = Duration::from_millis(300);
 
 /// The tag of the node's own value, which is of no log ...
@@ -59,15 +59,15 @@ struct Damage {
     is_told: bool,
 }
 
-/// A value that this node wrote anew so often in vain is told of.
+/// Attempts to write a value anew after which the damage is reported.
 const TRIES: u32 = 10;
 
 /// Damaged values that are remembered: those of all nodes and logs, and some more.
 const DAMAGES_MAX: usize = 2_048;
 
 impl Damages {
-    /// A value is damaged. Whether that is to be told now: of one that this node knows it is told
-    /// when it is written anew, or was tried in vain.
+    /// Notes a damaged value. True: the damage must be reported now. Damage of a value that this
+    /// node knows is reported when the node has repaired it, or has failed to.
     fn note(&mut self, key: String, revision: u64, is_known: bool) -> bool {
         if self.0.len() >= DAMAGES_MAX && !self.0.contains_key(&key) {
             return false;
@@ -158,8 +158,8 @@ impl Driver {
         }
     }
 
-    /// A value that cannot be read, or that was removed. The node that leads writes it as it was
-    /// known before, and tells so once it is read again; whoever knows none waits.
+    /// Handles a value that cannot be read, or that was removed. The node that leads writes the
+    /// value that it knows, and reports the repair once it can read it. Other nodes wait.
     fn damaged(&mut self, key: String, revision: u64) {
         let is_known = self.known(&key).is_some();
         if self.table.damages.note(key.clone(), revision, is_known) {

@@ -44,7 +44,7 @@ impl Table {
         own.into_iter().chain(logs).filter(|key| !is_there(key)).collect()
     }
 
-    /// Whether somebody led, or may have: it is not one that `create` began and did not end.
+    /// Whether a node led, or may have led. If not, `create` began the table and did not finish.
     pub(super) fn was_led(&self) -> bool {
         let is_log = |key: &String| matches!(read_key(key), Some(Key::Log(_)));
         self.logs.values().any(|(_, entry)| entry.epoch > 0) || self.damaged.keys().any(is_log)
@@ -148,7 +148,7 @@ impl Operations {
     }
 }
 
-/// Reads the table of a cluster of so many logs; `None`: of as many as it says itself.
+/// Reads the table of a cluster with this number of logs; `None`: the number in the table.
 pub(super) fn read_table(
     nats: &Nats,
     names: &Names,
@@ -237,7 +237,7 @@ mod tests {
         assert!(!table(&[0, 0]).was_led() && table(&[0, 1]).was_led());
         let mut damaged = table(&[0]);
         damaged.damaged.insert(log_key(1), 2);
-        assert!(damaged.was_led(), "nobody knows");
+        assert!(damaged.was_led(), "a damaged value may have named a leader");
     }
 
     #[test]

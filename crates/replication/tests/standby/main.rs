@@ -124,7 +124,7 @@ fn a_copy_of_a_node_s_folder_does_not_lead_while_the_node_runs_and_hinders_it_no
     copy.until_notice("it is told", |notice| *notice == ClusterNotice::SameNumber(true));
     one.until_notice("it is told", |notice| *notice == ClusterNotice::SameNumber(true));
     one.write(10);
-    assert!(one.is_serving(), "the later process takes nothing from the earlier one");
+    assert!(one.is_serving(), "the earlier process still serves");
     copy.kill();
     one.until_notice("the copy is gone", |notice| *notice == ClusterNotice::SameNumber(false));
     one.write(10);

@@ -47,7 +47,7 @@ pub struct ClusterView {
     pub logs: Vec<ClusterLog>,
 }
 
-/// A node that was silent for so long is away, milliseconds: three beats are missing.
+/// Silence after which a node is away, milliseconds: three beats are missing.
 const AWAY_MS: u64 = 3_000;
 
 impl ClusterView {

@@ -406,7 +406,7 @@ mod tests {
         );
         assert_eq!(found[4].text, "node 1 cannot connect to n2 at mqtt=10.0.0.2:1883");
         let follows = ClusterView { leads: false, followers: 0, ..well };
-        assert_eq!(of_cluster(&follows), [], "whoever follows knows nothing of followers");
+        assert_eq!(of_cluster(&follows), [], "a node that follows does not count followers");
     }
 
     #[test]

@@ -6,7 +6,7 @@ import java.util.function.DoubleSupplier;
 final class Backoff {
     private static final long FIRST_MS = 1_000;
     private static final long LONGEST_MS = 60_000;
-    /** After a session of at least so long the next wait is short again. */
+    /** Length of a session, milliseconds, after which the next wait is short again. */
     static final long GOOD_SESSION_MS = 10_000;
     /** A server cannot send a client away for longer than this. */
     static final long HINT_MS_MAX = 3_600_000;

@@ -13,7 +13,7 @@ import java.util.Map;
 final class Heartbeat {
     /** Answers at one interval before a longer one is tried. */
     private static final int ANSWERS_TO_GROW = 2;
-    /** Networks change: after so many answers a bound is forgotten. */
+    /** Number of answers after which a bound is forgotten, because networks change. */
     private static final int ANSWERS_TO_FORGET = 50;
     private static final int SETTLED_S = 10;
     /** Networks that are remembered. */

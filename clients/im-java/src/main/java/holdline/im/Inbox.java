@@ -16,7 +16,7 @@ final class Inbox {
     private static final long ACKNOWLEDGE_MS = 1_000;
     /** After a pull that the server did not do. */
     private static final long PULL_AGAIN_MS = 1_000;
-    /** Entries that the application holds; with so many it is handed no more. */
+    /** Number of unacknowledged entries at which delivery to the application pauses. */
     private static final int HELD_MAX = 256;
 
     /** Up to here everything was handed out. */

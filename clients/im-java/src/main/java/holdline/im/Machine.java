@@ -64,7 +64,7 @@ final class Machine {
 
     private enum Phase { IDLE, OPENING, LOGIN, ONLINE, WAITING, ENDED }
 
-    /** What the client does for a machine; besides it are told State, Sent and Failed. */
+    /** Actions that a machine asks of the client, besides the reports State, Sent and Failed. */
     interface Port {
         void connect(String address);
 
