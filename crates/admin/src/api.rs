@@ -283,6 +283,9 @@ impl Shared {
             Ok(Ok(Answer::Push(PushAnswer::StoreFailed))) => Err(Fault::store()),
             Ok(Ok(Answer::Push(PushAnswer::Conflict))) => Err(Fault::conflict()),
             Ok(Ok(Answer::Push(PushAnswer::TooManyScheduled))) => Err(Fault::too_many_scheduled()),
+            Ok(Ok(Answer::Push(PushAnswer::TimePassed))) => Err(Fault::bad(
+                "`send_at_ms` has passed, and no push was ordered with this `Idempotency-Key`",
+            )),
             Ok(Ok(answer)) => Ok(answer),
         }
     }

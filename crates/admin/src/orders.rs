@@ -144,7 +144,11 @@ impl PushBody {
             return Err(Fault::bad(format!("`wait_ms` must be at most {WAIT_MS_MAX}")));
         }
         if let Some(at_ms) = self.send_at_ms {
-            allow_time(at_ms, now_ms, limits)?;
+            // A repeated order is answered like the first one, also when its time has passed: the
+            // hub knows whether it is one.
+            if at_ms > now_ms || idempotency_key.is_none() {
+                allow_time(at_ms, now_ms, limits)?;
+            }
             if self.wait_ms > 0 {
                 return Err(Fault::bad(
                     "give either `send_at_ms` or `wait_ms`: a scheduled push is answered at once",

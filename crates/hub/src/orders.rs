@@ -120,10 +120,14 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
         order.send_at_ms.map(|at_ms| (at_ms.to_le_bytes(), names_hash(home, &order.target)));
     let flags = [u8::from(order.priority == Priority::High), order.silent.into()];
     let collapse = order.collapse.as_deref().unwrap_or("");
-    let (live_s, mut content) = (live_s.to_le_bytes(), Vec::with_capacity(7));
+    let (live_s, mut content) = (live_s.to_le_bytes(), Vec::with_capacity(8));
+    let pace = order.devices_per_s.map(|rate| rate.get().to_le_bytes());
     content.extend([tag.as_bytes(), &live_s, &flags, collapse.as_bytes(), &order.body]);
     if let Some((at_ms, names)) = &ahead {
         content.extend([&at_ms[..], &names[..]]);
+    }
+    if let Some(pace) = &pace {
+        content.extend([&b"pace"[..], &pace[..]]);
     }
     Some(Named { key: name_key(home, parts), content: home.of(&content) })
 }
@@ -414,7 +418,7 @@ impl Hub {
         let job = self.jobs.at(push);
         let is_for = job.is_none_or(|job| change.is_for(job.product.as_ref()));
         if is_for && job.is_none_or(|job| job.open.is_some()) {
-            self.jobs.pause(push, id, paused);
+            self.jobs.pause((push, change.product.clone()), id, paused);
             self.scans.pause(push, self.jobs.is_paused(push));
         }
         self.jobs.walked(id);
@@ -458,7 +462,7 @@ impl Hub {
 
     /// Whether the order needs nothing at this device any more, so that its scan skips it.
     fn is_through(&self, key: Key, id: MessageId) -> bool {
-        if self.jobs.through(key.slot) >= id {
+        if self.jobs.is_past(key.slot, id) {
             return true;
         }
         let timeline = self.registry.timeline(key);

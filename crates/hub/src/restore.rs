@@ -170,7 +170,7 @@ impl Hub {
                 }
                 let counts = PushCounts { running: true, ..PushCounts::default() };
                 if let Some(change) = order.change() {
-                    self.restore_change(id, change.push, change.kind);
+                    self.restore_change(id, change.kind, (change.push, change.product.clone()));
                 }
                 let order = Arc::new(order);
                 let open = self.jobs.open_order(order.clone(), true);
@@ -182,11 +182,18 @@ impl Hub {
         }
     }
 
-    fn restore_change(&mut self, id: MessageId, push: MessageId, kind: ChangeKind) {
+    /// Restores a change of a push for devices of a product. The push's row may come later, so its
+    /// product is compared where the change applies.
+    fn restore_change(
+        &mut self,
+        id: MessageId,
+        kind: ChangeKind,
+        of: (MessageId, Option<ProductKey>),
+    ) {
         match kind {
-            ChangeKind::Cancel => self.jobs.cancel(push, id),
-            ChangeKind::Pause => self.jobs.pause(push, id, true),
-            ChangeKind::Resume => self.jobs.pause(push, id, false),
+            ChangeKind::Cancel => self.jobs.cancel(of.0, id),
+            ChangeKind::Pause => self.jobs.pause(of, id, true),
+            ChangeKind::Resume => self.jobs.pause(of, id, false),
         }
     }
 
@@ -206,7 +213,7 @@ impl Hub {
         if self.jobs.at(id).is_none() {
             let counts = PushCounts::default();
             if let Some((push, kind)) = progress.changes {
-                self.restore_change(id, push, kind);
+                self.restore_change(id, kind, (push, progress.product.clone()));
             }
             let (product, changes) = (progress.product, progress.changes);
             let job = Job::new(progress.at_s, progress.named, counts);

@@ -317,6 +317,9 @@ fn a_push_is_scheduled_for_a_time_to_come_that_is_near_enough() {
         Command::Push(PushCommand::Push(order)) if order.collapse.is_some() => {
             Answer::Push(PushAnswer::TooManyScheduled)
         }
+        Command::Push(PushCommand::Push(order)) if order.send_at_ms == Some(7) => {
+            Answer::Push(PushAnswer::TimePassed)
+        }
         Command::Push(PushCommand::Push(order)) => {
             let counts = PushCounts { state: PushState::Scheduled, ..PushCounts::default() };
             Answer::Push(PushAnswer::Pushed { id: order.id, outcomes: Vec::new(), counts })
@@ -350,6 +353,13 @@ fn a_push_is_scheduled_for_a_time_to_come_that_is_near_enough() {
     }
     let (status, told) = push(last, r#", "collapse_key": "k""#);
     assert_eq!((status, &told["error"]["code"]), (409, &json!("too_many_scheduled")));
+    // Whether an order with a key repeats an earlier one, the hub knows.
+    for (at_ms, status) in [(NOW_MS, 200), (7, 400)] {
+        let order = r#""product": "shop", "device": "d", "body": "b""#;
+        let body = format!(r#"{{{order}, "send_at_ms": {at_ms}}}"#);
+        let key = [("Idempotency-Key", &b"k"[..])];
+        assert_eq!(test_api.send_with(&key, "POST", "/v1/pushes", &body).0, status);
+    }
 }
 
 #[test]

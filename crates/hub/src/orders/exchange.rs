@@ -24,6 +24,13 @@ const SETTLED_MAX: usize = 1_024;
 /// How long ended devices are gathered for one row.
 const GATHER: Duration = Duration::from_millis(200);
 
+/// Most changes of one push that are open at once, if they name the same product. One more is
+/// answered Busy.
+const OPEN_CHANGES_MAX: usize = 8;
+
+/// Most commands that wait for one order. One more is answered Busy.
+const REPLIES_MAX: usize = 64;
+
 /// Pause after a refusal of the log or of another shard.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -46,13 +53,27 @@ impl Jobs {
             }
             let (counts, is_cancel) = (job.counts, job.changes.is_some());
             return match self.at_mut(first).and_then(|job| job.open.as_mut()) {
-                Some(open) if is_cancel || open.is_being_taken() => open.replies.push(reply),
+                Some(open) if is_cancel || open.is_being_taken() => wait_for(open, reply, fx),
                 _ if is_cancel => fx.answers.push((reply, PushAnswer::Done(true))),
                 _ => fx.answers.push((reply, pushed(first, counts))),
             };
         }
         if log.has_failed() {
             return fx.answers.push((reply, PushAnswer::StoreFailed));
+        }
+        if order.send_at_ms().is_some_and(|at_ms| at_ms <= now.wall_ms) {
+            return fx.answers.push((reply, PushAnswer::TimePassed));
+        }
+        if let Some(change) = order.change() {
+            let open: Vec<_> = self.open_changes(change).collect();
+            if let Some(&(last, _)) = open.last().filter(|(_, kind)| *kind == change.kind)
+                && let Some(open) = self.at_mut(last).and_then(|job| job.open.as_mut())
+            {
+                return wait_for(open, reply, fx);
+            }
+            if open.len() >= OPEN_CHANGES_MAX {
+                return fx.answers.push((reply, PushAnswer::Busy));
+            }
         }
         let is_needed = order.change().is_some_and(|change| self.knows(change));
         if self.at(id).is_some() || !(is_needed || self.has_room()) {
@@ -433,6 +454,14 @@ impl Jobs {
                 log.remove(timeline, vec![seq], fx);
             }
         }
+    }
+}
+
+/// Lets a command wait for the answer of an open order.
+fn wait_for(open: &mut Open, reply: u64, fx: &mut Effects) {
+    match open.replies.len() < REPLIES_MAX {
+        true => open.replies.push(reply),
+        false => fx.answers.push((reply, PushAnswer::Busy)),
     }
 }
 

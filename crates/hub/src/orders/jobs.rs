@@ -78,6 +78,8 @@ pub(crate) struct Open {
     pub next: u32,
     /// Devices that were through with the order before the last start.
     pub before: BTreeSet<TimelineId>,
+    /// Of a scheduled order that has started: how many of them had started with it.
+    pub start: Option<u64>,
 }
 
 impl Open {
@@ -103,7 +105,8 @@ pub(crate) struct Job {
     pub at_s: u32,
     /// The order's name, at its owner.
     pub named: Option<Named>,
-    /// The product whose devices get the order's push, if known.
+    /// The product whose devices get the order's push, if known. Of a change: the product that the
+    /// change names.
     pub product: Option<ProductKey>,
     /// The push that the order changes, and how.
     pub changes: Option<(MessageId, ChangeKind)>,
@@ -143,7 +146,7 @@ impl Job {
     /// The job of an open order.
     pub fn of(order: &StoredOrder, open: Box<Open>, counts: PushCounts) -> Job {
         Job {
-            product: order.product().cloned(),
+            product: order.product().or(order.names_product()).cloned(),
             changes: order.change().map(|change| (change.push, change.kind)),
             open: Some(open),
             ..Job::new(order.at_s, order.named, counts)
@@ -161,6 +164,11 @@ impl Job {
     pub fn cancels(&self) -> Option<MessageId> {
         let (push, kind) = self.changes?;
         (kind == ChangeKind::Cancel).then_some(push)
+    }
+
+    /// Whether a change applies to a push for devices of this product.
+    pub fn is_for(&self, product: Option<&ProductKey>) -> bool {
+        self.product.is_none() || self.product.as_ref() == product
     }
 
     /// Adds the ended devices that a row records.
@@ -187,8 +195,9 @@ pub(crate) struct Jobs {
     jobs: BTreeMap<MessageId, Job>,
     /// Cancelled pushes, each with its cancels: several, if they name different products or none.
     cancelled: BTreeSet<(MessageId, MessageId)>,
-    /// Open pushes that were paused or resumed: the order that applies, and whether it pauses.
-    paused: BTreeMap<MessageId, (MessageId, bool)>,
+    /// Open pushes that were paused or resumed, with the product that the change names: the order
+    /// that applies, and whether it pauses.
+    paused: BTreeMap<(MessageId, Option<ProductKey>), (MessageId, bool)>,
     /// Orders that paused or resumed a push that is over, or that a later order overruled.
     stale: Vec<MessageId>,
     names: BTreeMap<u128, MessageId>,
@@ -202,8 +211,11 @@ pub(crate) struct Jobs {
     /// When each order with pending work is looked at next.
     due: BTreeMap<MessageId, Instant>,
     /// By slot, the last order that was open when the device was registered or its tags changed:
-    /// the device is through with all orders up to it. Empty when no order is open.
-    through: BTreeMap<u32, MessageId>,
+    /// the device is through with all orders up to it. The number is that of the scheduled orders
+    /// that had started by then. Empty when no order is open.
+    through: BTreeMap<u32, (MessageId, u64)>,
+    /// Number of scheduled orders that have started.
+    starts: u64,
 }
 
 impl Jobs {
@@ -226,6 +238,7 @@ impl Jobs {
             scheduled_max: 0,
             due: BTreeMap::new(),
             through: BTreeMap::new(),
+            starts: 0,
         };
         jobs.configure(settings);
         jobs
@@ -272,13 +285,19 @@ impl Jobs {
             rows: Vec::new(),
             next: 0,
             before: BTreeSet::new(),
+            start: None,
         })
     }
 
     /// Whether another order may be accepted, possibly after an old one is forgotten.
     pub fn has_room(&self) -> bool {
-        let count = self.jobs.len() - self.scheduled.len();
-        count < self.jobs_max || self.open.len() < count
+        self.count() < self.jobs_max || self.oldest().is_some()
+    }
+
+    /// Number of orders that take room: not the scheduled ones, and not the last pause of each
+    /// open push, which is remembered as long as the push is open.
+    fn count(&self) -> usize {
+        self.jobs.len() - self.scheduled.len() - self.paused.len()
     }
 
     /// Whether another order may be scheduled.
@@ -287,24 +306,32 @@ impl Jobs {
     }
 
     /// The oldest order that is over, if it must be forgotten because of its age or for lack of
-    /// room. A cancelled push is as old as its cancel, and is forgotten before it.
+    /// room.
     pub fn forgettable(&self, taken_before_s: u32) -> Option<MessageId> {
+        let (id, at_s) = self.oldest()?;
+        let job = self.jobs.get(&id)?;
+        let is_many = self.count() > self.jobs_max;
+        let is_idle = job.settled.is_empty() && job.asked == 0;
+        ((is_many || at_s < taken_before_s) && is_idle).then_some(id)
+    }
+
+    /// The oldest order that is over and need not stay because of another one, with the Unix second
+    /// that dates it. A cancelled push is as old as its cancel, and is forgotten before it.
+    fn oldest(&self) -> Option<(MessageId, u32)> {
         let is_over = |job: &Job| job.open.is_none();
-        let mut all = self.jobs.iter().filter(|(id, _)| !self.has_cancel(**id));
-        let (id, at_s) = all.find_map(|(&id, job)| {
+        let is_cancelled = |id, job: &Job| self.is_cancelled(id, job.product.as_ref());
+        let mut all = self.jobs.iter().filter(|(id, job)| is_over(job) && !is_cancelled(**id, job));
+        all.find_map(|(&id, job)| {
             let push = job.changes.and_then(|(push, _)| Some((push, self.jobs.get(&push)?)));
-            let goes = match push {
+            let changed = push.filter(|(_, of)| job.is_for(of.product.as_ref()));
+            let goes = match changed {
                 Some((push, of)) if job.cancels().is_some() => is_over(of).then_some(push),
                 // A pause or a resume stays while the push that it changed is open.
                 Some((_, of)) => is_over(of).then_some(id),
                 None => Some(id),
             };
-            Some((goes?, job.at_s)).filter(|_| is_over(job))
-        })?;
-        let job = self.jobs.get(&id)?;
-        let is_many = self.jobs.len() - self.scheduled.len() > self.jobs_max;
-        let is_idle = job.settled.is_empty() && job.asked == 0;
-        ((is_many || at_s < taken_before_s) && is_idle).then_some(id)
+            Some((goes?, job.at_s))
+        })
     }
 
     /// Adds an order, which must be unknown.
@@ -329,10 +356,11 @@ impl Jobs {
         if let Some(push) = job.cancels() {
             self.cancelled.remove(&(push, id));
         }
-        if let Some((push, _)) = job.changes
-            && self.paused.get(&push).is_some_and(|(by, _)| *by == id)
-        {
-            self.paused.remove(&push);
+        if let Some((push, _)) = job.changes {
+            let of = (push, job.product.clone());
+            if self.paused.get(&of).is_some_and(|(by, _)| *by == id) {
+                self.paused.remove(&of);
+            }
         }
         self.closed(id);
         self.due.remove(&id);
@@ -343,8 +371,7 @@ impl Jobs {
     pub fn closed(&mut self, id: MessageId) {
         self.open.remove(&id);
         self.scheduled.remove(&id);
-        let paused = self.paused.remove(&id);
-        self.stale.extend(paused.map(|(by, _)| by));
+        self.forget_pauses(id, |_| true);
         if self.open.is_empty() {
             self.through.clear();
         }
@@ -373,11 +400,8 @@ impl Jobs {
 
     /// Whether a push to devices of this product is cancelled.
     pub fn is_cancelled(&self, push: MessageId, product: Option<&ProductKey>) -> bool {
-        self.cancels_of(push).any(|by| {
-            let open = self.jobs.get(&by).and_then(|job| job.open.as_ref());
-            // A cancel that is over was for the product of its push.
-            open.and_then(|open| open.order.change()).is_none_or(|change| change.is_for(product))
-        })
+        let is_for = |by| self.jobs.get(&by).is_none_or(|cancel| cancel.is_for(product));
+        self.cancels_of(push).any(is_for)
     }
 
     /// The cancels of a push.
@@ -398,18 +422,58 @@ impl Jobs {
     }
 
     /// Notes that a push is paused, or resumed; of several such orders the last one applies.
-    pub fn pause(&mut self, push: MessageId, by: MessageId, paused: bool) {
-        let last = self.paused.get(&push).map(|(last, _)| *last);
+    pub fn pause(
+        &mut self,
+        (push, product): (MessageId, Option<ProductKey>),
+        by: MessageId,
+        paused: bool,
+    ) {
+        let of = (push, product);
+        let last = self.paused.get(&of).map(|(last, _)| *last);
         if last.is_some_and(|last| last > by) {
             return self.stale.push(by);
         }
         self.stale.extend(last.filter(|last| *last != by));
-        self.paused.insert(push, (by, paused));
+        self.paused.insert(of, (by, paused));
+    }
+
+    /// The orders that paused or resumed a push: the product that each names, its id, and whether
+    /// it pauses.
+    fn pauses_of(
+        &self,
+        push: MessageId,
+    ) -> impl Iterator<Item = (&Option<ProductKey>, MessageId, bool)> {
+        let all = self.paused.range((push, None)..).take_while(move |((of, _), _)| *of == push);
+        all.map(|((_, product), (by, paused))| (product, *by, *paused))
+    }
+
+    /// Drops those pauses of a push whose named product is to be dropped.
+    fn forget_pauses(&mut self, push: MessageId, drops: impl Fn(&Option<ProductKey>) -> bool) {
+        let of = self.pauses_of(push).filter(|(product, ..)| drops(product));
+        let of: Vec<_> = of.map(|(product, by, _)| (product.clone(), by)).collect();
+        for (product, by) in of {
+            self.paused.remove(&(push, product));
+            self.stale.push(by);
+        }
     }
 
     /// Whether a push is paused.
     pub fn is_paused(&self, push: MessageId) -> bool {
-        self.paused.get(&push).is_some_and(|(_, paused)| *paused)
+        let of = self.jobs.get(&push).and_then(|job| job.product.as_ref());
+        let applies = |product: &Option<ProductKey>| product.is_none() || product.as_ref() == of;
+        let all = self.pauses_of(push).filter(|(product, ..)| applies(product));
+        all.max_by_key(|(_, by, _)| *by).is_some_and(|(.., paused)| paused)
+    }
+
+    /// The open changes of a push that name the same product, the last one last.
+    pub fn open_changes<'a>(
+        &'a self,
+        change: &'a Change,
+    ) -> impl DoubleEndedIterator<Item = (MessageId, ChangeKind)> + 'a {
+        self.open.iter().filter_map(|&id| {
+            let job = self.jobs.get(&id).filter(|job| job.product == change.product)?;
+            job.changes.filter(|(push, _)| *push == change.push).map(|(_, kind)| (id, kind))
+        })
     }
 
     /// Takes an order that paused or resumed a push, is over, and no longer matters.
@@ -478,6 +542,9 @@ impl Jobs {
         let id = due.map(|(id, _)| *id).find(goes_on)?;
         self.scheduled.remove(&id);
         self.open.insert(id);
+        self.starts += 1;
+        let open = self.jobs.get_mut(&id).and_then(|job| job.open.as_mut());
+        open.into_iter().for_each(|open| open.start = Some(self.starts));
         Some(id)
     }
 
@@ -518,13 +585,22 @@ impl Jobs {
     /// Notes that the device in this slot is through with all orders that are open now.
     pub fn pass(&mut self, slot: u32) {
         if let Some(last) = self.last_open() {
-            self.through.insert(slot, last);
+            self.through.insert(slot, (last, self.starts));
         }
     }
 
     /// Notes, from a row, up to which order the device in this slot is through.
     pub fn passed(&mut self, slot: u32, through: MessageId) {
-        self.through.insert(slot, through);
+        self.through.insert(slot, (through, 0));
+    }
+
+    /// Whether the device in this slot was through with an order when it was registered or its
+    /// tags changed. Ids tell which orders were open then, except for a scheduled order: resumed
+    /// late, it starts after orders with higher ids.
+    pub fn is_past(&self, slot: u32, id: MessageId) -> bool {
+        let Some((through, starts)) = self.through.get(&slot) else { return false };
+        let start = self.jobs.get(&id).and_then(|job| job.open.as_ref()?.start);
+        start.map_or(*through >= id, |start| *starts >= start)
     }
 
     /// Notes that this slot is free.
@@ -534,15 +610,20 @@ impl Jobs {
 
     /// The last order up to which the device in this slot is through; zero if none.
     pub fn through(&self, slot: u32) -> MessageId {
-        self.through.get(&slot).copied().unwrap_or(MessageId(0))
+        self.through.get(&slot).map_or(MessageId(0), |(through, _)| *through)
     }
 
     /// Drops, after the start, pauses of pushes that are over, and `through` if no order is open.
     pub fn tidy(&mut self) {
-        let is_over = |push: &MessageId| self.jobs.get(push).is_none_or(|job| job.open.is_none());
-        let over: Vec<_> = self.paused.keys().filter(|push| is_over(push)).copied().collect();
-        let stale = over.iter().filter_map(|push| self.paused.remove(push));
-        self.stale.extend(stale.map(|(by, _)| by));
+        let pushes: BTreeSet<MessageId> = self.paused.keys().map(|(push, _)| *push).collect();
+        for push in pushes {
+            let open = self.jobs.get(&push).filter(|job| job.open.is_some());
+            let of = open.map(|job| job.product.clone());
+            // The change of a push for devices of another product has no effect.
+            self.forget_pauses(push, |product| {
+                of.as_ref().is_none_or(|of| product.is_some() && product != of)
+            });
+        }
         if self.open.is_empty() {
             self.through.clear();
         }

@@ -3,6 +3,7 @@
 mod access;
 mod bodies;
 mod cancels;
+mod changes;
 mod claims;
 mod delivery;
 mod fanout;

@@ -304,7 +304,7 @@ fn an_order_that_is_not_kept_is_not_carried_out() {
 pub struct Pair {
     pub worlds: [HubHarness; 2],
     /// Messages between the shards are lost while this is set.
-    loses: bool,
+    pub loses: bool,
     /// While this is set, one of three messages between the shards is lost.
     pub weather: Option<Prng>,
 }
@@ -355,7 +355,7 @@ impl Pair {
         }
     }
 
-    fn post(&mut self, from: usize) {
+    pub fn post(&mut self, from: usize) {
         let peer_messages: Vec<(ShardId, OrderMessage)> =
             std::mem::take(&mut self.worlds[from].fx.peer_messages);
         for (to, order_message) in peer_messages {

@@ -216,6 +216,8 @@ pub enum PushAnswer {
     Conflict,
     /// As many pushes are scheduled as may be: nothing was done.
     TooManyScheduled,
+    /// The sending time has passed: nothing was done.
+    TimePassed,
 }
 
 /// Progress of a push. `matched` is the sum of the others.

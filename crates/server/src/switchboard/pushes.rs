@@ -213,7 +213,8 @@ pub(super) fn merge(one: PushAnswer, other: PushAnswer) -> PushAnswer {
             wrong @ (PushAnswer::UnknownProduct
             | PushAnswer::StoreFailed
             | PushAnswer::Conflict
-            | PushAnswer::TooManyScheduled),
+            | PushAnswer::TooManyScheduled
+            | PushAnswer::TimePassed),
             _,
         ) => wrong,
         (_, other) => other,

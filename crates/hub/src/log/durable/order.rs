@@ -149,6 +149,11 @@ impl StoredOrder {
         }
     }
 
+    /// The product that a change names.
+    pub(crate) fn names_product(&self) -> Option<&ProductKey> {
+        self.change().and_then(|change| change.product.as_ref())
+    }
+
     /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         match &self.what {
@@ -173,7 +178,7 @@ pub(crate) struct Progress {
     pub at_s: u32,
     pub ends: Ends,
     pub named: Option<Named>,
-    /// The product whose devices get the order's push.
+    /// The product whose devices get the order's push, or that a change names.
     pub product: Option<ProductKey>,
     /// The push that the order changes, and how.
     pub changes: Option<(MessageId, ChangeKind)>,
