@@ -268,7 +268,7 @@ impl Jobs {
         let Some(open) = job.open.as_mut().filter(|open| open.is_kept && !open.is_closing) else {
             return false;
         };
-        open.is_closing = true;
+        (open.is_closing, open.is_counted) = (true, true);
         let done = |reply| (reply, PushAnswer::Done(true));
         fx.answers.extend(open.replies.drain(..).map(done));
         job.counts.running = false;
@@ -438,12 +438,12 @@ impl Jobs {
             job.asked += 1;
             let through = settled.iter().map(|ended| ended.timeline).collect();
             let (kind, progress) = match &mut job.open {
-                Some(open) => {
+                Some(open) if !open.is_counted => {
                     let of_devices =
                         Progress { at_s: job.at_s, ends, through, ..Default::default() };
                     (open.next_row(id, shard), of_devices)
                 }
-                None => (Kind::Counts(shard), job.progress(through)),
+                Some(_) | None => (Kind::Counts(shard), job.progress(through)),
             };
             let value = order::encode_progress(&progress);
             let write = Write::Put { table: Table::Orders, key: order::key(id, kind), value };

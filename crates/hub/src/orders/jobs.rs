@@ -72,6 +72,9 @@ pub(crate) struct Open {
     pub is_known: bool,
     /// All shards are through, and the log was asked to store the counts.
     pub is_closing: bool,
+    /// The log was asked to store the counts, maybe in vain: from then on a row of counts tells the
+    /// ends of devices, because a start passes over rows of devices beside it.
+    pub is_counted: bool,
     /// Keys of the order's rows of devices, to be deleted when it closes.
     pub rows: Vec<Box<[u8]>>,
     /// Number of the next row of devices.
@@ -282,6 +285,7 @@ impl Jobs {
             over: None,
             is_known: false,
             is_closing: false,
+            is_counted: false,
             rows: Vec::new(),
             next: 0,
             before: BTreeSet::new(),

@@ -4,7 +4,7 @@ use crate::harness::{HubHarness, id, limited, order, product, settings, tag};
 use crate::many::{Pair, away, owner, rest, waiting};
 use hub::Settings;
 use model::id::{MessageId, ProductKey};
-use model::ports::log::{StoreError, Table};
+use model::ports::log::{Call, StoreError, Table, Write};
 use model::ports::pushes::{
     OrderState, PushAnswer, PushCommand, PushCounts, PushOrder, PushState, PushTarget,
 };
@@ -252,5 +252,44 @@ fn all(world: &mut HubHarness) -> Vec<OrderState> {
     match world.command(PushCommand::Orders { product: None, before: None, count: 100 }) {
         PushAnswer::Orders(orders) => orders,
         other => panic!("no orders: {other:?}"),
+    }
+}
+
+#[test]
+fn devices_that_end_while_the_counts_of_an_order_are_being_stored_are_counted_after_a_kill() {
+    for is_refused in [false, true] {
+        let mut world = HubHarness::new();
+        away(&mut world, 0..3);
+        world.keeps = false;
+        let (push, _) = world.push_to(PushTarget::Product, |_| {});
+        let closes = |world: &HubHarness| {
+            world.fx.calls.iter().any(|(_, call)| match call {
+                Call::Write(Write::Put { table: Table::Orders, key, .. }) => {
+                    key.get(10) == Some(&1)
+                }
+                _ => false,
+            })
+        };
+        for _ in 0..100 {
+            if closes(&world) {
+                break;
+            }
+            world.complete(Ok(()));
+            world.pass_ms(100);
+        }
+        assert!(closes(&world), "the counts are at the log");
+        if is_refused {
+            world.complete(Err(StoreError::Busy));
+        }
+        // The pushes expire where they wait.
+        (0..90).for_each(|_| world.pass_ms(40_000));
+        (0..8).for_each(|_| world.pass_ms(300));
+        world.settle();
+        let counts = world.counts(push);
+        assert_eq!((counts.matched, counts.expired, counts.stored), (3, 3, 0), "{is_refused}");
+        world.restart();
+        world.keeps = true;
+        rest(&mut world);
+        assert_eq!(world.counts(push), counts, "{is_refused}");
     }
 }
