@@ -3,9 +3,10 @@
 //! ```text
 //! version u8 | kind u16 | flags u8 | client id 16
 //! from u16 bytes | device u8 bytes | to u16 bytes | text u32 bytes | extra u32 bytes
-//!   | quote and mentions, if a flag says so: bits u8
+//!   | quote, mentions and name, if a flag says so: bits u8
 //!     | of a quote  place u64 | number u64 | name u16 bytes | sender u16 bytes
 //!     | of mentions count u8 × (account u16 bytes)
+//!     | of a name in a room  name u16 bytes
 //! ```
 //! Numbers are little-endian; texts and bytes stand behind their lengths. The body has neither the
 //! server's number nor the time: a client that retries sends the same bytes, by which a log
@@ -24,13 +25,14 @@ const VERSION: u8 = 1;
 
 /// Flag: the message counts as unread.
 const COUNTS: u8 = 1;
-/// Flag: the message has a quote or mentions.
+/// Flag: the message has a quote, mentions or a name in a room.
 const OTHERS: u8 = 64;
 
-/// Bits of the part with quote and mentions.
+/// Bits of the part with quote, mentions and name.
 const QUOTES: u8 = 1;
 const MENTIONS: u8 = 2;
 const EVERYBODY: u8 = 4;
+const NICK: u8 = 8;
 
 /// The sender of a message: an account and its device.
 #[derive(Clone, Copy)]
@@ -55,7 +57,7 @@ pub(crate) fn encode(sender: Sender<'_>, to: &AccountAddress, message: &NewMessa
     let mut out = Vec::with_capacity(fixed + texts + content.extra.len());
     out.push(VERSION);
     out.extend_from_slice(&content.kind.to_le_bytes());
-    let others = content.quote.is_some() || content.mentions.is_some();
+    let others = content.quote.is_some() || content.mentions.is_some() || content.nick.is_some();
     out.push(if content.counts { COUNTS } else { 0 } | if others { OTHERS } else { 0 });
     out.extend_from_slice(&client_id.0);
     put_text(from, &mut out);
@@ -77,7 +79,7 @@ fn put_others(content: &Content, out: &mut Vec<u8>) {
     let flag = |is: bool, bit: u8| if is { bit } else { 0 };
     let everybody = mentions.is_some_and(|it| it.everybody);
     let what = flag(quote.is_some(), QUOTES) | flag(mentions.is_some(), MENTIONS);
-    out.push(what | flag(everybody, EVERYBODY));
+    out.push(what | flag(everybody, EVERYBODY) | flag(content.nick.is_some(), NICK));
     if let Some(Quote { target, from, .. }) = quote {
         out.extend_from_slice(&target.seq.to_le_bytes());
         out.extend_from_slice(&target.id.to_le_bytes());
@@ -88,14 +90,18 @@ fn put_others(content: &Content, out: &mut Vec<u8>) {
         out.push(accounts.len() as u8);
         accounts.iter().for_each(|account| put_text(account.as_str(), out));
     }
+    if let Some(nick) = &content.nick {
+        put_text(nick, out);
+    }
 }
 
-/// The message that a message quotes, and the accounts that it mentions.
-type Others = (Option<Box<Quote>>, Option<Box<Mentions>>);
+/// The message that a message quotes, the accounts that it mentions, and its sender's name in a
+/// room.
+type Others = (Option<Box<Quote>>, Option<Box<Mentions>>, Option<Box<str>>);
 
-/// Decodes the quote, without the quoted text, and the mentions.
+/// Decodes the quote, without the quoted text, the mentions, and the name.
 fn others(bytes: &mut ByteReader<'_>) -> Option<Others> {
-    let what = bytes.flags(QUOTES | MENTIONS | EVERYBODY)?;
+    let what = bytes.flags(QUOTES | MENTIONS | EVERYBODY | NICK)?;
     let (mut quote, mut mentions) = (None, None);
     if what & QUOTES != 0 {
         let (seq, id) = (bytes.u64()?, bytes.u64()?);
@@ -113,7 +119,8 @@ fn others(bytes: &mut ByteReader<'_>) -> Option<Others> {
         let accounts = (0..count).map(of).collect::<Option<_>>()?;
         mentions = Some(Box::new(Mentions { accounts, everybody: what & EVERYBODY != 0 }));
     }
-    Some((quote, mentions))
+    let nick = if what & NICK != 0 { Some(bytes.text()?.into()) } else { None };
+    Some((quote, mentions, nick))
 }
 
 /// Decodes the body of the message with this number and place; `None`: it cannot be read.
@@ -131,8 +138,9 @@ pub(crate) fn decode(id: u64, seq: Seq, body: &[u8]) -> Option<ChatMessage> {
     let said = text(bytes.take(length)?)?;
     let length = bytes.u32()? as usize;
     let extra = bytes.take(length)?.into();
-    let (quote, mentions) = if flags & OTHERS != 0 { others(&mut bytes)? } else { (None, None) };
-    let content = Content { kind, text: said, extra, counts, quote, mentions };
+    let others = if flags & OTHERS != 0 { others(&mut bytes)? } else { Others::default() };
+    let (quote, mentions, nick) = others;
+    let content = Content { kind, text: said, extra, counts, quote, mentions, nick };
     let at_ms = time_of(id);
     let amended = None;
     bytes.ends(ChatMessage { id, seq, at_ms, from, device, to, client_id, content, amended })
@@ -215,6 +223,7 @@ mod tests {
             Content { quote: quote(""), ..Content::text("that") },
             Content { quote: quote("a name"), mentions: mentions(true), ..Content::text("all") },
             Content { mentions: mentions(false), ..Content::default() },
+            Content { nick: Some("the hatter".into()), ..Content::text("tea") },
         ] {
             let client_id = ClientMessageId([7; 16]);
             let to = bob.clone().into();
@@ -225,7 +234,8 @@ mod tests {
             let id = MessageId::after(0, MessageId::EPOCH_MS + 5, Default::default()).0;
             let read = decode(id, 9, &body).expect("right");
             assert_eq!(kind_of(&body), content.kind);
-            let others = content.quote.is_some() || content.mentions.is_some();
+            let others =
+                content.quote.is_some() || content.mentions.is_some() || content.nick.is_some();
             assert_eq!(may_quote(&body), others);
             assert_eq!((read.id, read.seq, read.at_ms), (id, 9, MessageId::EPOCH_MS + 5));
             assert_eq!((&read.from, &*read.device, &read.to), (&ann, "phone", &bob));

@@ -67,7 +67,7 @@ pub use groups::asides::VoiceAsked;
 pub use groups::changes::ChangeOrder;
 pub use groups::chatrooms::words::{ChatroomAsked, ChatroomWord, JoinAsked, Saying};
 pub use groups::members::MembersAsked;
-pub use groups::shows::ShowSaid;
+pub use groups::rooms::{RoomAsked, SeatSaid, SeatsTold};
 pub use operators::moving::ImportOrder;
 pub use operators::reviews::ReviewSettings;
 pub use operators::words;
@@ -99,8 +99,8 @@ use crate::groups::Groups;
 use crate::groups::chatrooms::Chatrooms;
 use crate::groups::follows::Follows;
 use crate::groups::looks::Looks;
+use crate::groups::occupants::Occupants;
 use crate::groups::public::Publics;
-use crate::groups::shows::Shows;
 use crate::groups::temporary::Temporaries;
 use crate::inboxes::Inboxes;
 use crate::log::LogCalls;
@@ -274,7 +274,7 @@ pub(crate) struct Chat {
     publics: Publics,
     temporaries: Temporaries,
     looks: Looks,
-    shows: Shows,
+    occupants: Occupants,
     announcements: Announcements,
     /// The number of lists of members that are under way.
     listings: usize,
@@ -336,7 +336,7 @@ impl Chat {
             publics: Publics::default(),
             temporaries: Temporaries::default(),
             looks: Looks::default(),
-            shows: Shows::default(),
+            occupants: Occupants::default(),
             announcements: Announcements::default(),
             listings: 0,
             receipts: Receipts::default(),

@@ -13,7 +13,7 @@ use crate::groups::asides::VoiceAsked;
 use crate::groups::changes::ChangeOrder;
 use crate::groups::chatrooms::words::{ChatroomAsked, ChatroomWord, JoinAsked, Saying};
 use crate::groups::members::MembersAsked;
-use crate::groups::shows::ShowSaid;
+use crate::groups::rooms::{RoomAsked, SeatSaid, SeatsTold};
 use crate::label::{Relation, Route};
 use crate::operators::moving::ImportOrder;
 use crate::outbox::left::scans::Sought;
@@ -27,9 +27,9 @@ use crate::sessions::transients::{BoundTold, TransientSaid, TransientTold};
 use model::account::AccountAddress;
 use model::chat::foreign::ForeignArrival;
 use model::chat::{
-    AttendanceAsked, AttendanceTold, ChatFault, ChatMessage, ChatroomJoined, Excerpt, GroupChange,
-    GroupVerb, InboxChange, InboxEvent, MembersPage, NodesFault, NodesFound, PUSH_TOKEN_BYTES_MAX,
-    PublicPage, PublicRange, PushRoute,
+    ChatFault, ChatMessage, ChatroomJoined, Excerpt, GroupChange, GroupVerb, InboxChange,
+    InboxEvent, MembersPage, NodesFault, NodesFound, Occupant, PUSH_TOKEN_BYTES_MAX, PublicPage,
+    PublicRange, PushRoute, RoomEntered,
 };
 use model::id::ShardId;
 use model::service::Weigh;
@@ -98,16 +98,14 @@ pub enum ChatWord {
     TransientSaid(Box<TransientSaid>),
     /// A message for devices that is not stored.
     TransientTold(Box<TransientTold>),
-    /// The presence of a member in a group.
-    ShowSaid(Box<ShowSaid>),
+    /// How a device is in a room, or that it left.
+    SeatSaid(Box<SeatSaid>),
+    /// News of a room, for sessions that are in it.
+    SeatsTold(Box<SeatsTold>),
     /// A message for devices of XMPP that is not stored.
     BoundTold(Box<BoundTold>),
     /// A member of a group that may not speak asks for voice.
     VoiceAsked(Box<VoiceAsked>),
-    /// Ask whether a session is in the room of a temporary group. Answered by `AttendanceTold`.
-    AttendanceAsked(Box<AttendanceAsked>),
-    /// The answer to `AttendanceAsked`, or the notice that the last session has left a group.
-    AttendanceTold(Box<AttendanceTold>),
     /// The relation of an account to another. Answered by `TieHeard`.
     Tie(Box<TieTold>),
     /// The receipt of a `Tie`: accepted or refused.
@@ -185,6 +183,9 @@ pub enum PeerRequest {
     Readers(Box<ReadersSought>),
     /// Get the positions of these accounts in a conversation. Answered by `Positions`.
     Positions(Box<PositionsAsked>),
+    /// Enter the room of a group, or ask something of it. Answered by `Room`, `Occupant`, `Renamed`
+    /// or `Done`.
+    Room(Box<RoomAsked>),
     /// Read or change the nodes of an account. Answered by `Nodes`.
     Nodes(Box<NodesAsked>),
     /// Join a session to a chatroom. Answered by `Joined`.
@@ -212,6 +213,12 @@ pub enum PeerReply {
     Positions(Positions),
     /// The result of the request about nodes.
     Nodes(Box<Result<NodesFound, NodesFault>>),
+    /// The device is in the room.
+    Room(Box<RoomEntered>),
+    /// An occupant of the room.
+    Occupant(Arc<Occupant>),
+    /// The device has this name in the room.
+    Renamed(Box<str>),
     /// The session is in the chatroom.
     Joined(Box<ChatroomJoined>),
     /// The request is carried out.
@@ -347,11 +354,10 @@ impl Weigh for ChatWord {
             ChatWord::Delivered(told) => told.weight(),
             ChatWord::TransientSaid(said) => said.weight(),
             ChatWord::TransientTold(told) => told.weight(),
-            ChatWord::ShowSaid(said) => said.weight(),
+            ChatWord::SeatSaid(said) => said.weight(),
+            ChatWord::SeatsTold(told) => told.weight(),
             ChatWord::BoundTold(told) => told.weight(),
             ChatWord::VoiceAsked(asked) => asked.weight(),
-            ChatWord::AttendanceAsked(asked) => 64 + asked.group.as_str().len(),
-            ChatWord::AttendanceTold(told) => 64 + told.group.as_str().len(),
             ChatWord::Tie(told) => told.weight(),
             ChatWord::TieHeard(receipt) => size_of::<TieReceipt>() + receipt.told.weight(),
             ChatWord::Presence(told) => {
@@ -389,6 +395,7 @@ impl PeerRequest {
             PeerRequest::Stanza(handed) => handed.weight(),
             PeerRequest::Transient(said) => said.weight(),
             PeerRequest::Members(asked) => asked.weight(),
+            PeerRequest::Room(asked) => asked.weight(),
             PeerRequest::Readers(sought) => sought.weight(),
             PeerRequest::Positions(asked) => asked.weight(),
             PeerRequest::Nodes(asked) => asked.weight(),
@@ -404,6 +411,7 @@ impl PeerReply {
         match self {
             PeerReply::PublicGroups(page) => page.weight(),
             PeerReply::Members(page) => page.weight(),
+            PeerReply::Room(entered) => entered.weight(),
             PeerReply::Readers(others) => {
                 let named = others.iter().map(|(it, _)| it.as_str().len());
                 size_of_val(&**others) + named.sum::<usize>()
@@ -412,6 +420,8 @@ impl PeerReply {
             PeerReply::Joined(joined) => joined.weight(),
             PeerReply::Nodes(result) => result.as_ref().as_ref().map_or(0, NodesFound::weight),
             PeerReply::NotAdded(some) => some.iter().map(|it| 24 + it.as_str().len()).sum(),
+            PeerReply::Occupant(it) => it.weight(),
+            PeerReply::Renamed(nick) => nick.len(),
             PeerReply::Account(_) | PeerReply::Stored(_) | PeerReply::Done => 0,
         }
     }

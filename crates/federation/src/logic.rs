@@ -156,9 +156,8 @@ impl FederationLogic {
     fn goes_out(&mut self, now: Now, word: &ForeignWord, handle: &mut Handle) {
         match word {
             ForeignWord::Room(word) => self.rooms.said(now, word),
-            ForeignWord::Shown(word) => self.rooms.shown(word),
+            ForeignWord::RoomNews(news, to) => self.rooms.news(now, news, to),
             ForeignWord::Aside(word) => self.rooms.aside(word),
-            ForeignWord::Attendance(asked) => self.rooms.attendance_asked(asked),
             _ => {
                 let (place, is_again) = match word {
                     ForeignWord::Message(queued) => (Some(queued.place), queued.is_again),
@@ -237,7 +236,6 @@ impl FederationLogic {
                     AbroadWord::Stanza { domain, xml } => {
                         self.send(now, &domain, xml.into(), handle);
                     }
-                    AbroadWord::Attendance(told) => self.parts.rooms.tell(told),
                 }
             }
             self.send_errors(now, handle);

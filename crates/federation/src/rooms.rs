@@ -6,8 +6,8 @@
 
 use crate::{FederationMail, WayOut};
 use model::account::AccountAddress;
+use model::chat::ChatDelivery;
 use model::chat::foreign::{ArrivalWhat, ForeignArrival};
-use model::chat::{AttendanceTold, ChatDelivery};
 use model::ports::chat::{ChatAnswer, ChatCommand, ErrandWhat};
 use model::ports::control::{Answer, Command, Control};
 use std::sync::Arc;
@@ -40,12 +40,6 @@ impl RoomsDesk {
             let _ = way.post(FederationMail::Asked(number, answer));
         };
         self.control.ask(Command::Chat(ChatCommand::Foreign(Box::new(arrival))), Box::new(reply));
-    }
-
-    /// Tells the home of a group whether anybody is in its room. A lost report is asked for again.
-    pub fn tell(&self, told: AttendanceTold) {
-        let command = Command::Chat(ChatCommand::Attendance(told));
-        self.control.ask(command, Box::new(|_| {}));
     }
 }
 

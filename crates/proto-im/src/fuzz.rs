@@ -87,7 +87,7 @@ fn members(number: u32) -> MembersPage {
     let address = AccountAddress::parse("ann", "a.example").expect("right");
     let member = GroupMember { address, id: AccountId(1) };
     let (role, muted) = (GroupRole::Owner, false);
-    let members = vec![MemberStatus { member, role, muted, show: None, reason: None }];
+    let members = vec![MemberStatus { member, role, muted, reason: None }];
     let GroupChanged { group, .. } = changed(number);
     let (title, description, closed, unlocked) = ("x".into(), "y".into(), false, true);
     let (public, temporary, version, total, from) = (false, true, 1, 1, 0);
@@ -101,6 +101,7 @@ fn members(number: u32) -> MembersPage {
         unlocked,
         public,
         temporary,
+        occupants: 0,
         own: None,
         total,
         from,

@@ -185,7 +185,7 @@ impl Diary {
         let of = |address: &AccountAddress| {
             let member = GroupMember { address: address.clone(), id: AccountId(9) };
             let (role, muted) = (GroupRole::Admin, true);
-            MemberStatus { member, role, muted, show: None, reason: None }
+            MemberStatus { member, role, muted, reason: None }
         };
         let members = these.map(of).collect();
         let (title, total) = ("us".into(), self.members.len() as u32);
@@ -202,6 +202,7 @@ impl Diary {
             unlocked,
             public,
             temporary,
+            occupants: 0,
             own: None,
             total,
             from,

@@ -139,7 +139,7 @@ async fn store_change(
     let seq = place.map_or(0, |(seq, _)| seq);
     if done.new {
         let (chat, now, fx) = flow.state();
-        let audience = chat.apply_change(order, (done.id, change), fx);
+        let audience = chat.apply_change(now, order, (done.id, change), fx);
         let message = envelope::decode(message.id, seq, &message.body);
         match place.zip(message) {
             // An imported change was announced on its own server when it happened.
@@ -201,8 +201,6 @@ impl Chat {
         }
         match change.verb {
             GroupVerb::Create => self.is_listed(&order.group, fx),
-            // An account that joins is about to be in the room.
-            GroupVerb::Join => self.temporaries.interrupt(now, conversation),
             _ => {}
         }
         let of = (&order.group, change);
@@ -236,6 +234,7 @@ impl Chat {
     /// Applies a change that the log has stored; returns its audience.
     fn apply_change(
         &mut self,
+        now: Now,
         order: &ChangeOrder,
         (id, change): (u64, &GroupChange),
         fx: &mut Effects,
@@ -255,10 +254,10 @@ impl Chat {
             abroad.all = before;
         }
         self.groups.members = self.groups.members + group.state.known() - known;
-        self.shows.is_changed(home, route.conversation, change);
         if let Some((inviter, aside)) = declining {
             self.tell_aside(vec![inviter], aside, fx);
         }
+        self.room_changes(now, route.conversation, (&order.address, change), fx);
         if change.verb == GroupVerb::Dissolve {
             self.is_listed_no_more(route.conversation, fx);
         }

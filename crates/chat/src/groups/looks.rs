@@ -1,27 +1,20 @@
-//! Looks: the sessions that are in the rooms of groups, and the availability that their owners send
-//! there.
+//! Looks: the sessions of this shard that are in rooms of groups, or about to be.
 //!
 //! ```text
-//! LookAtGroup ─► begins, ends: noted here only; when the last one ends: home of the group
-//!             └► shows: pace of the session ─► home of the group (shows)
+//! Enter ─► begin ─► home of the group ─► enters (its name there), or fails
+//! Show  ─► pace of the session ─► home of the group
+//! Leave, end of the session ─► home of the group
 //! ```
-//! A session looks at a group from its request to enter the room until it has left, or has ended; a
-//! detached session that may be resumed goes on. The home of the group keeps no list of them: it
-//! asks all shards when it has to know ([`temporary`](super::temporary)). Invariant: a session
-//! looks at no more groups than it may be in rooms, and sends no more shows a minute than it may
-//! send presence; only its last one waits.
+//! A detached session that may be resumed stays. Invariant: a session is in no more rooms than it
+//! may be, and sends no more shows a minute than it may send presence; only its last one waits.
 
-use crate::groups::shows::ShowSaid;
-use crate::sessions::Asker;
+use crate::groups::rooms::SeatSaid;
 use crate::{Chat, Effects};
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
-use model::chat::{
-    AttendanceTold, ChatDelivery, GroupLook, LookAtGroup, MemberShow, STATUS_BYTES_MAX,
-};
-use model::counters::ChatCounter;
-use model::id::ConnRef;
+use model::chat::{Content, OccupantShow, nick_of};
+use model::id::{ConnRef, SessionRef, ShardId};
 use model::timeline::TimelineId;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -33,33 +26,22 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub(crate) struct Looks {
     by_session: HashMap<Key, Vec<Look>>,
-    /// The number of sessions that look at a group.
-    counts: HashMap<AccountAddress, u32>,
     /// The times at which a session's waiting shows may be sent.
     due: BTreeSet<(Instant, Key)>,
-    /// Shows to be taken back for sessions that have ended.
-    farewells: Vec<ShowSaid>,
-    /// Groups at which no session of this shard looks any more, to be reported to their homes.
-    left: BTreeSet<AccountAddress>,
+    /// Leaves of sessions that have ended, to be reported to the homes of the groups.
+    left: Vec<SeatSaid>,
 }
 
 /// A session's look at a group.
 struct Look {
     group: AccountAddress,
+    /// The session's name in the room; none: it is entering.
+    nick: Option<Box<str>>,
     /// The number of shows that the session has sent there, and since when that counts.
     count: u16,
     since: Instant,
-    has_said: bool,
     /// The newest show, if it has not been sent yet.
-    waiting: Option<MemberShow>,
-}
-
-/// The result of a session's show or look.
-enum Paced {
-    Goes(Option<MemberShow>),
-    /// The show waits, or need not be sent.
-    Stays,
-    Dropped,
+    waiting: Option<OccupantShow>,
 }
 
 impl Look {
@@ -70,86 +52,86 @@ impl Look {
         }
         let may = self.count < most;
         self.count += u16::from(may);
-        self.has_said |= may;
         may
     }
 }
 
 impl Looks {
-    /// Whether a session of this shard looks at a group.
-    pub(super) fn is_attended(&self, group: &AccountAddress) -> bool {
-        self.counts.contains_key(group)
+    fn at(&mut self, key: Key, group: &AccountAddress) -> Option<&mut Look> {
+        self.by_session.get_mut(&key)?.iter_mut().find(|it| it.group == *group)
     }
 
-    /// A session's look at a group, which begins now if the session had none; none: it looks at too
-    /// many.
-    fn at(
+    /// The name of a session in a room that it is in, or is entering.
+    pub(crate) fn nick(&self, key: Key, group: &AccountAddress) -> Option<Box<str>> {
+        let it = self.by_session.get(&key)?.iter().find(|it| it.group == *group)?;
+        Some(it.nick.clone().unwrap_or_default())
+    }
+
+    /// Begins a session's look at a group. False: it looks at too many.
+    pub(crate) fn begin(
         &mut self,
         now: Now,
         (key, group): (Key, &AccountAddress),
         groups_max: u16,
-    ) -> Option<&mut Look> {
+    ) -> bool {
+        if self.at(key, group).is_some() {
+            return true;
+        }
         let all = self.by_session.entry(key).or_default();
-        let at = match all.iter().position(|it| it.group == *group) {
-            Some(at) => at,
-            None if all.len() >= groups_max.into() => return None,
-            None => {
-                *self.counts.entry(group.clone()).or_default() += 1;
-                all.reserve_exact(1); // most sessions are in few rooms
-                let (group, since) = (group.clone(), now.mono);
-                all.push(Look { group, count: 0, since, has_said: false, waiting: None });
-                all.len() - 1
-            }
-        };
-        all.get_mut(at)
+        let has_room = all.len() < groups_max.into();
+        if has_room {
+            all.reserve_exact(1); // most sessions are in few rooms
+            let (group, since) = (group.clone(), now.mono);
+            all.push(Look { group, nick: None, count: 0, since, waiting: None });
+        } else if all.is_empty() {
+            self.by_session.remove(&key);
+        }
+        has_room
     }
 
-    /// Takes a session's look at a group: `most` shows a minute, and at most `groups_max` groups.
-    fn takes(
+    /// Notes the name by which a session is in a room. False: it looks there no more.
+    pub(crate) fn enters(&mut self, key: Key, group: &AccountAddress, nick: Box<str>) -> bool {
+        let it = self.at(key, group);
+        it.map(|it| it.nick = Some(nick)).is_some()
+    }
+
+    /// Ends the look of a session that could not enter; one that was in the room before is.
+    pub(crate) fn fails(&mut self, key: Key, group: &AccountAddress) {
+        if self.at(key, group).is_some_and(|it| it.nick.is_none()) {
+            self.end(key, group);
+        }
+    }
+
+    /// Takes a session's show; returns it if it may be sent now.
+    pub(crate) fn says(
         &mut self,
         now: Now,
         (key, group): (Key, &AccountAddress),
-        look: GroupLook,
-        (most, groups_max): (u16, u16),
-    ) -> Paced {
-        if look == GroupLook::Ends {
-            return self.ends(key, group);
-        }
-        let Some(it) = self.at(now, (key, group), groups_max) else { return Paced::Dropped };
-        let GroupLook::Shows(show) = look else { return Paced::Stays };
+        show: OccupantShow,
+        most: u16,
+    ) -> Option<OccupantShow> {
+        let it = self.at(key, group)?;
         if it.takes(now, most) {
             it.waiting = None;
-            return Paced::Goes(Some(show));
+            return Some(show);
         }
         it.waiting = Some(show);
         let at = it.since + MINUTE;
         self.due.insert((at, key));
-        Paced::Stays
+        None
     }
 
-    fn ends(&mut self, key: Key, group: &AccountAddress) -> Paced {
-        let Some(all) = self.by_session.get_mut(&key) else { return Paced::Stays };
-        let at = all.iter().position(|it| it.group == *group);
-        let was = at.map(|at| all.swap_remove(at));
+    /// Ends a session's look at a group.
+    pub(crate) fn end(&mut self, key: Key, group: &AccountAddress) {
+        let Some(all) = self.by_session.get_mut(&key) else { return };
+        all.retain(|it| it.group != *group);
         if all.is_empty() {
             self.by_session.remove(&key);
-        }
-        let Some(was) = was else { return Paced::Stays };
-        self.one_less(&was.group);
-        if was.has_said { Paced::Goes(None) } else { Paced::Stays }
-    }
-
-    fn one_less(&mut self, group: &AccountAddress) {
-        let Some(count) = self.counts.get_mut(group) else { return };
-        *count -= 1;
-        if *count == 0 {
-            self.counts.remove(group);
-            self.left.insert(group.clone());
         }
     }
 
     /// The shows that have waited long enough, with their sessions and groups.
-    fn take_due(&mut self, now: Now, most: u16) -> Vec<(Key, AccountAddress, MemberShow)> {
+    fn take_due(&mut self, now: Now, most: u16) -> Vec<(Key, AccountAddress, OccupantShow)> {
         let mut all = Vec::new();
         while let Some(&(at, key)) = self.due.first().filter(|(at, _)| *at <= now.mono) {
             self.due.remove(&(at, key));
@@ -163,88 +145,61 @@ impl Looks {
     }
 
     /// Ends the looks of a session that has ended.
-    pub(crate) fn leaves(&mut self, key: Key, (by, device): (TimelineId, &str)) {
-        for Look { group, has_said, .. } in self.by_session.remove(&key).into_iter().flatten() {
-            self.one_less(&group);
-            if has_said {
-                self.farewells.push(ShowSaid { by, device: device.into(), group, show: None });
-            }
+    pub(crate) fn leaves(&mut self, key: Key, (by, shard): (TimelineId, ShardId)) {
+        for Look { group, .. } in self.by_session.remove(&key).into_iter().flatten() {
+            let at = (Some(SessionRef::new(shard, key)), Box::default());
+            self.left.push(SeatSaid { by, at, group, show: None });
         }
     }
 
     /// Panics when an invariant does not hold.
     pub(crate) fn audit(&self) {
         assert!(self.by_session.values().all(|it| !it.is_empty()), "who looks at none is not kept");
-        let all: usize = self.by_session.values().map(Vec::len).sum();
-        let counted: u32 = self.counts.values().sum();
-        assert_eq!(all, counted as usize);
-        assert!(self.counts.values().all(|count| *count > 0));
     }
 }
 
 impl Chat {
-    /// Takes a device's look at a group, or its end.
-    pub(crate) fn looks_at_group(
-        &mut self,
-        now: Now,
+    /// The name that a session has chosen in a room that it is in; none: that of its account.
+    pub(crate) fn nick_in(
+        &self,
         from: ConnRef,
-        looking: LookAtGroup,
-        fx: &mut Effects,
+        session: SessionRef,
+        (group, account): (&AccountAddress, &AccountAddress),
+    ) -> Option<Box<str>> {
+        let key = self.sessions.bound(from, session)?;
+        let nick = self.looks.nick(key, group)?;
+        Some(nick).filter(|nick| !nick.is_empty() && **nick != *nick_of(group, account))
+    }
+
+    /// Adds the name that the sender of a message has chosen in a room, if it is in it.
+    pub(crate) fn names_sender(
+        &self,
+        (from, session): (ConnRef, SessionRef),
+        (to, account): (&AccountAddress, &AccountAddress),
+        content: &mut Content,
     ) {
-        let LookAtGroup { session, group, mut look } = looking;
-        let Some(asker) = self.asker(from, session) else { return };
-        let is_errand = self.is_errand(from);
-        if is_errand {
-            self.answer_errand(session, ChatDelivery::Done { number: 0 }, fx);
-        }
-        let group = group.within(asker.address.domain());
-        let is_long =
-            matches!(&look, GroupLook::Shows(show) if show.status.len() > STATUS_BYTES_MAX);
-        // Subscribers of a channel do not know of each other.
-        if !group.is_group() || group.is_channel() || is_long {
-            return fx.counters.count(ChatCounter::TransientsDropped);
-        }
-        if let GroupLook::Shows(show) = &mut look {
-            fx.counters.count(ChatCounter::Transients);
-            if self.mutes.until(now, &asker.address) > 0 {
-                show.status = Box::default(); // an operator's mute holds here too
-            }
-        }
-        let limits = &self.settings.limits.chat;
-        let most = (limits.presence_changes_a_minute_max, limits.rooms_a_session_max);
-        let paced = match (self.sessions.bound(from, session).filter(|_| !is_errand), look) {
-            (Some(key), look) => self.looks.takes(now, (key, &group), look, most),
-            // The giver of an errand knows itself which sessions look, and keeps the pace.
-            (None, GroupLook::Begins) => Paced::Stays,
-            (None, GroupLook::Shows(show)) => Paced::Goes(Some(show)),
-            (None, GroupLook::Ends) => Paced::Goes(None),
-        };
-        match paced {
-            Paced::Goes(show) => {
-                let Asker { inbox: by, device, .. } = asker;
-                self.show_goes(now, ShowSaid { by, device, group, show }, fx);
-            }
-            Paced::Stays => {}
-            Paced::Dropped => fx.counters.count(ChatCounter::TransientsDropped),
+        if to.is_group()
+            && let Some(nick) = self.nick_in(from, session, (to, account))
+        {
+            content.nick = Some(nick);
         }
     }
 
-    /// Sends shows that have waited, and those owed for sessions that have ended; returns when to
-    /// look again.
+    /// Sends shows that have waited, and leaves of sessions that have ended; returns when to look
+    /// again.
     pub(crate) fn turn_looks(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        for said in std::mem::take(&mut self.looks.farewells) {
-            self.show_goes(now, said, fx);
-        }
-        for group in std::mem::take(&mut self.looks.left) {
-            if !self.looks.is_attended(&group) {
-                self.tell_attendance(now, AttendanceTold::gone(group), fx);
+        // That a server which stops disconnects its clients ends no group.
+        if !self.temporaries.is_stopping() {
+            for said in std::mem::take(&mut self.looks.left) {
+                self.seat_goes(now, said, fx);
             }
         }
         let most = self.settings.limits.chat.presence_changes_a_minute_max;
         for (key, group, show) in self.looks.take_due(now, most) {
             let Some(session) = self.sessions.slab.at(key) else { continue };
-            let (by, device, show) = (session.inbox, session.device.clone(), Some(show));
-            self.show_goes(now, ShowSaid { by, device, group, show }, fx);
+            let at = (Some(SessionRef::new(self.settings.shard, key)), session.device.clone());
+            let (by, show) = (session.inbox, Some(show));
+            self.seat_goes(now, SeatSaid { by, at, group, show }, fx);
         }
         self.looks.due.first().map(|(at, _)| *at)
     }
@@ -265,71 +220,46 @@ mod tests {
         Key { slot, generation: 1 }
     }
 
-    fn away(status: &str) -> GroupLook {
-        GroupLook::Shows(MemberShow { show: Show::Away, status: status.into() })
+    fn away(status: &str) -> OccupantShow {
+        OccupantShow { show: Show::Away, status: status.into() }
     }
 
     fn group(name: &str) -> AccountAddress {
         AccountAddress::parse(name, "conference.a.example").expect("right")
     }
 
-    fn inbox(name: &str) -> TimelineId {
-        group(name).inbox(HashKey::new(1, 2), AccountId(1))
-    }
-
-    fn word(paced: &Paced) -> &'static str {
-        match paced {
-            Paced::Goes(_) => "goes",
-            Paced::Stays => "stays",
-            Paced::Dropped => "dropped",
-        }
-    }
-
     #[test]
     fn a_session_says_so_much_in_a_minute_and_the_last_of_what_it_says_beyond_comes_later() {
         let mut looks = Looks::default();
         let lunch = group("lunch");
-        let mut says = |s: u64, group: &AccountAddress, look: GroupLook| {
-            word(&looks.takes(at(s), (key(1), group), look, (2, 2)))
-        };
-        assert_eq!(says(0, &lunch, GroupLook::Ends), "stays", "it did not look");
-        assert_eq!(says(0, &lunch, away("1")), "goes");
-        assert_eq!(says(1, &lunch, away("2")), "goes");
-        assert_eq!(says(2, &lunch, away("3")), "stays");
-        assert_eq!(says(3, &lunch, away("4")), "stays");
-        assert_eq!(says(3, &group("b"), GroupLook::Begins), "stays");
-        assert_eq!(says(3, &group("c"), away("1")), "dropped");
+        assert!(looks.begin(at(0), (key(1), &lunch), 2));
+        let mut says =
+            |s: u64, text: &str| looks.says(at(s), (key(1), &lunch), away(text), 2).is_some();
+        assert!(says(0, "1") && says(1, "2") && !says(2, "3") && !says(3, "4"));
         assert!(looks.take_due(at(59), 2).is_empty());
         let due = looks.take_due(at(60), 2);
-        let last = MemberShow { show: Show::Away, status: "4".into() };
-        assert_eq!(due, [(key(1), lunch.clone(), last)]);
+        assert_eq!(due, [(key(1), lunch.clone(), away("4"))]);
         assert!(looks.take_due(at(200), 2).is_empty() && looks.due.is_empty());
-        looks.leaves(key(1), (inbox("ann"), "phone"));
-        assert_eq!(looks.farewells.len(), 1, "in the other one it has said nothing");
-        looks.audit();
+        assert!(looks.says(at(200), (key(2), &lunch), away("1"), 2).is_none(), "it is not there");
     }
 
     #[test]
-    fn a_group_is_left_by_the_last_session_that_looks_at_it() {
+    fn a_session_is_in_so_many_rooms_and_leaves_them_with_its_end() {
         let mut looks = Looks::default();
-        let lunch = group("lunch");
-        let mut does = |slot, look| {
-            let told = word(&looks.takes(at(0), (key(slot), &lunch), look, (2, 2)));
-            looks.audit();
-            (told, looks.is_attended(&lunch), looks.left.len())
-        };
-        assert_eq!(does(1, GroupLook::Begins), ("stays", true, 0));
-        assert_eq!(does(1, GroupLook::Begins), ("stays", true, 0), "as it did");
-        assert_eq!(does(2, away("1")), ("goes", true, 0));
-        assert_eq!(does(1, GroupLook::Ends), ("stays", true, 0), "it has said nothing");
-        assert_eq!(does(1, GroupLook::Ends), ("stays", true, 0));
-        assert_eq!(does(2, GroupLook::Ends), ("goes", false, 1));
-        assert_eq!(does(1, GroupLook::Begins), ("stays", true, 1));
-        looks.leaves(key(1), (inbox("ann"), "phone"));
-        assert_eq!(
-            (looks.is_attended(&lunch), looks.left.len(), looks.farewells.len()),
-            (false, 1, 0)
-        );
-        assert!(looks.by_session.is_empty());
+        let (lunch, tea) = (group("lunch"), group("tea"));
+        assert!(looks.begin(at(0), (key(1), &lunch), 1) && looks.begin(at(0), (key(1), &lunch), 1));
+        assert!(!looks.begin(at(0), (key(1), &tea), 1) && !looks.begin(at(0), (key(2), &tea), 0));
+        looks.audit();
+        looks.fails(key(1), &lunch);
+        assert_eq!(looks.nick(key(1), &lunch), None, "it was not in it");
+        assert!(!looks.enters(key(1), &lunch, "Ann".into()), "it has left");
+        assert!(looks.begin(at(0), (key(1), &lunch), 1));
+        assert!(looks.enters(key(1), &lunch, "Ann".into()));
+        looks.fails(key(1), &lunch);
+        assert_eq!(looks.nick(key(1), &lunch).as_deref(), Some("Ann"), "it is in it still");
+        let inbox = group("ann").inbox(HashKey::new(1, 2), AccountId(1));
+        looks.leaves(key(1), (inbox, ShardId(0)));
+        assert_eq!((looks.left.len(), looks.by_session.len()), (1, 0));
+        looks.audit();
     }
 }

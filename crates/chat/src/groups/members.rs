@@ -73,7 +73,7 @@ async fn page_here(flow: &mut Flow, asked: &MembersAsked) -> Listed {
     flow.group(conversation, 0).await?;
     let (chat, _, _) = flow.state();
     let mut page = chat.groups.state(conversation)?.page(asked)?;
-    chat.shows.fill(home, conversation, &mut page);
+    page.occupants = chat.occupants.len_of(conversation) as u32;
     Ok(page)
 }
 
@@ -161,6 +161,7 @@ impl GroupState {
             unlocked: self.is_unlocked(),
             public: self.is_public(),
             temporary: self.is_temporary(),
+            occupants: 0,
             total,
             from,
             members,

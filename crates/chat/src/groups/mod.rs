@@ -21,9 +21,10 @@ pub(crate) mod fan_out;
 pub(crate) mod follows;
 pub(crate) mod looks;
 pub(crate) mod members;
+pub(crate) mod occupants;
 pub(crate) mod orders;
 pub(crate) mod public;
-pub(crate) mod shows;
+pub(crate) mod rooms;
 pub(crate) mod state;
 pub(crate) mod temporary;
 
@@ -47,7 +48,7 @@ use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::log::{Call, Done, PAGE_MESSAGES_MAX, Pull, Read};
 use model::timeline::{Seq, Space, TimelineId};
-use shows::ShowSaid;
+use rooms::SeatSaid;
 use state::{Abroad, GroupState};
 use std::collections::{HashMap, VecDeque};
 
@@ -74,10 +75,9 @@ pub(crate) enum GroupTask {
         holder: TimelineId,
     },
     Transient(TransientSaid),
-    Show(Box<ShowSaid>),
+    /// A device is in the room otherwise, or left it.
+    Seat(Box<SeatSaid>),
     Voice(VoiceAsked),
-    /// Which sessions are in a temporary group? The question's number.
-    Attendance(u64),
 }
 
 /// A group in memory.
@@ -216,6 +216,7 @@ impl Chat {
         match told {
             Ok(Some(from)) => self.recall_group(conversation, from, fx),
             Ok(None) => {
+                group.state.lets_guests_go();
                 group.step = Step::Ready;
                 // Numbers rise in a conversation, whatever the clock did in between.
                 self.last_id = self.last_id.max(last_id);
@@ -261,11 +262,9 @@ impl Chat {
             }
             GroupTask::Left { key, .. } => self.left_told(now, (key, conversation), Err(fault), fx),
             GroupTask::Transient(said) => self.transient_to_members(now, &said, Err(fault), fx),
-            GroupTask::Show(_) | GroupTask::Voice(_) => {
+            GroupTask::Seat(_) | GroupTask::Voice(_) => {
                 fx.counters.count(ChatCounter::TransientsDropped);
             }
-            // The question is repeated after a time.
-            GroupTask::Attendance(_) => {}
         }
     }
 
@@ -281,9 +280,8 @@ impl Chat {
                     self.flows.reply(key, Reply::Entered(Ok(())));
                 }
                 GroupTask::Read { from, number, ranges, reader } => {
-                    match group.state.member(reader).map(|it| it.since) {
+                    match self.reads_since(conversation, reader) {
                         Ok(since) => {
-                            self.temporaries.interrupt(now, conversation);
                             self.fetch_since(now, (from, number), ranges, (since, None), fx);
                         }
                         Err(fault) => self.tell_fetched(now, (from, number), Err(fault), fx),
@@ -294,12 +292,12 @@ impl Chat {
                     self.left_told(now, (key, conversation), Ok(left), fx);
                 }
                 GroupTask::Transient(said) => {
-                    let members = group.state.may_speak(said.by).map(|()| group.state.inboxes());
+                    let inboxes = group.state.inboxes();
+                    let members = self.may_speak(conversation, said.by).map(|()| inboxes);
                     self.transient_to_members(now, &said, members, fx);
                 }
-                GroupTask::Show(said) => self.shows_in_group(conversation, *said, fx),
+                GroupTask::Seat(said) => self.seat_in_group(now, conversation, *said, fx),
                 GroupTask::Voice(asked) => self.voice_in_group(now, conversation, asked, fx),
-                GroupTask::Attendance(it) => self.ask_attendance(now, (conversation, it), fx),
             }
         }
     }
@@ -317,10 +315,11 @@ impl Chat {
             group.state.is_there()?;
         } else {
             // An account that may not speak there takes nothing from the group's rate.
-            group.state.may_speak(route.from)?;
+            self.may_speak(conversation, route.from)?;
             let taken = self.group_rates.take(now, conversation, 1);
             taken.map_err(|_| ChatFault::RateLimited)?;
         }
+        let group = self.groups.known.get_mut(&conversation).ok_or(ChatFault::StoreFailed)?;
         let settings = &self.settings;
         Ok(group.state.receivers(|inbox| settings.shard_at(inbox)))
     }
@@ -334,7 +333,16 @@ impl Chat {
     ) -> Result<(), ChatFault> {
         let conversation = order.route.conversation;
         let group = self.groups.known.get(&conversation).ok_or(ChatFault::StoreFailed)?;
-        group.state.may_amend(order)?;
+        match order.is_operator {
+            true => group.state.may_amend_as_operator()?,
+            false => {
+                self.may_speak(conversation, order.route.from)?;
+                let since = self.reads_since(conversation, order.route.from)?;
+                if order.target_id().is_some_and(|id| id < since) {
+                    return Err(ChatFault::UnknownMessage);
+                }
+            }
+        }
         if !order.is_operator {
             let taken = self.group_rates.take(now, conversation, 1);
             taken.map_err(|_| ChatFault::RateLimited)?;
@@ -348,11 +356,11 @@ impl Chat {
         route: &Route,
         is_operator: bool,
     ) -> Result<Receivers, ChatFault> {
+        if !is_operator {
+            self.may_speak(route.conversation, route.from)?;
+        }
         let group = self.groups.known.get_mut(&route.conversation);
         let group = group.ok_or(ChatFault::StoreFailed)?;
-        if !is_operator {
-            group.state.may_speak(route.from)?;
-        }
         let settings = &self.settings;
         Ok(group.state.receivers(|inbox| settings.shard_at(inbox)))
     }

@@ -7,7 +7,6 @@
 mod leavers;
 mod others;
 
-use crate::amendments::AmendOrder;
 use crate::groups::changes::{Anew, ChangeOrder};
 use crate::groups::fan_out::Turned;
 use base::hash::HashKey;
@@ -132,7 +131,6 @@ impl GroupState {
             member: it.member.clone(),
             role: it.role,
             muted: it.muted,
-            show: None,
             reason: None,
         };
         these.map(of).collect()
@@ -182,19 +180,10 @@ impl GroupState {
         if is_silenced && it.role == Role::Member { Err(ChatFault::Muted) } else { Ok(()) }
     }
 
-    /// Whether an account may amend a message, as far as the group knows: it may speak, and may
-    /// read the message.
-    pub(crate) fn may_amend(&self, order: &AmendOrder) -> Result<(), ChatFault> {
-        if order.is_operator {
-            // Messages of a dissolved group still exist for the accounts that have them.
-            return if self.made.is_some() { Ok(()) } else { Err(ChatFault::NotMember) };
-        }
-        self.may_speak(order.route.from)?;
-        let since = self.member(order.route.from)?.since;
-        match order.target_id() {
-            Some(id) if id < since => Err(ChatFault::UnknownMessage),
-            _ => Ok(()),
-        }
+    /// Whether an operator may amend a message: messages of a dissolved group still exist for the
+    /// accounts that have them.
+    pub(crate) fn may_amend_as_operator(&self) -> Result<(), ChatFault> {
+        if self.made.is_some() { Ok(()) } else { Err(ChatFault::NotMember) }
     }
 
     /// The inboxes of all members that have one.
@@ -336,6 +325,12 @@ impl GroupState {
             // No account joins another group by itself, or learns whether it exists: except a
             // banned one, which gets that fault (XEP-0045 7.2.7).
             _ if !self.is_channel && !self.is_unlocked() && !self.has_invited(home, &members) => {
+                Err(ChatFault::NotMember)
+            }
+            // An account of another server enters the room, and becomes no member by that.
+            _ if members.iter().any(|one| one.id == AccountId::FOREIGN)
+                && !self.has_invited(home, &members) =>
+            {
                 Err(ChatFault::NotMember)
             }
             0 => Err(ChatFault::Unchanged),

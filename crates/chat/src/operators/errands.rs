@@ -15,8 +15,8 @@ use base::slab::Key;
 use base::time::{Instant, Now};
 use model::account::AccountId;
 use model::chat::{
-    ChatDelivery, ChatFault, ChatRequest, ChatroomAsk, ChatroomRequest, GroupLook, LookAtGroup,
-    NodesRequest, PeopleAsk, PeopleRequest, PrivacyWish, PushWish,
+    ChatDelivery, ChatFault, ChatRequest, ChatroomAsk, ChatroomRequest, NodesRequest,
+    OccupancyRequest, PeopleAsk, PeopleRequest, PrivacyWish, PushWish,
 };
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::chat::{ChatAnswer, Errand, ErrandWhat};
@@ -215,9 +215,8 @@ pub(crate) fn request_of(session: SessionRef, what: ErrandWhat) -> ChatRequest {
             let of = None;
             ChatRequest::Nodes(Box::new(NodesRequest { session, number, of, ask: *ask }))
         }
-        ErrandWhat::Show(group, show) => {
-            let look = show.map_or(GroupLook::Ends, GroupLook::Shows);
-            ChatRequest::LookAtGroup(Box::new(LookAtGroup { session, group, look }))
+        ErrandWhat::Room(group, ask) => {
+            ChatRequest::Room(Box::new(OccupancyRequest { session, number, group, ask }))
         }
         ErrandWhat::Voice(group) => ChatRequest::Voice { session, group: Box::new(group) },
         ErrandWhat::Contact(wish) => {

@@ -19,7 +19,6 @@ pub mod words;
 use crate::accounts::{AccountRow, FOUND_BYTES, Owner};
 use crate::service::flow::Flow;
 use crate::{Chat, Effects};
-use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::foreign::ForeignArrival;
 use model::chat::{ChatFault, MovedChange, MovedMessage};
@@ -109,7 +108,7 @@ async fn look_at(flow: &mut Flow, address: &AccountAddress, row: AccountRow) -> 
 
 impl Chat {
     /// Carries out a command of the API.
-    pub(crate) fn command(&mut self, now: Now, ask: u64, command: ChatCommand, fx: &mut Effects) {
+    pub(crate) fn command(&mut self, ask: u64, command: ChatCommand, fx: &mut Effects) {
         if let Some(status) = self.erasures.keeps_from(&command) {
             return fx.answers.push((ask, ChatAnswer::Erasing(Some(status))));
         }
@@ -134,10 +133,6 @@ impl Chat {
             ChatCommand::Announce(announcement) => return self.announce(ask, announcement, fx),
             ChatCommand::LeftQueue { queue, seqs } => {
                 return self.left_queue(ask, (queue, &seqs), fx);
-            }
-            ChatCommand::Attendance(told) => {
-                self.attendance_told(now, &told);
-                return fx.answers.push((ask, ChatAnswer::Reached(true)));
             }
             ChatCommand::Errand(errand) => {
                 (errand.by.clone(), Chat::errand_makes(&errand), What::Errand(errand))

@@ -12,14 +12,13 @@
 
 pub(crate) mod queue;
 
-use crate::groups::state::Abroad;
 use crate::people::ProbeAsked;
 use crate::people::stanzas::DirectedTo;
 use crate::word::{Cargo, ChatWord};
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
-use model::chat::foreign::{ForeignWord, RoomWord};
+use model::chat::foreign::ForeignWord;
 use model::chat::{
     Availability, ChatDelivery, ChatMessage, Contact, ContactOrder, Half, HandingOn, Subscription,
     SubscriptionVerb,
@@ -79,20 +78,6 @@ impl Chat {
     pub(crate) fn goes_out<'a>(&self, own: bool, cargo: &'a Cargo) -> Option<&'a Arc<ChatMessage>> {
         let Cargo::Message(message) = cargo else { return None };
         (!own && self.settings.is_foreign(&message.to)).then_some(message)
-    }
-
-    /// Sends a message or change of a group to its former and present members on other servers.
-    pub(crate) fn group_goes_out(
-        &self,
-        message: &Arc<ChatMessage>,
-        Abroad { all: to, guests, unlocked }: Abroad,
-        fx: &mut Effects,
-    ) {
-        if !to.is_empty() {
-            fx.counters.count_by(ChatCounter::ForeignSent, to.len() as u64);
-            let word = RoomWord { message: message.clone(), to, guests, unlocked };
-            fx.foreign.push(ForeignWord::Room(Box::new(word)));
-        }
     }
 
     /// Passes a change of a contact here on to a foreign account. `begins`: from now on it sees the

@@ -131,6 +131,7 @@ async fn send_message(
         // A sender whose message was changed gets the stored one.
         chat.sessions.says((wait.conn, wait.session), message.client_id, to.is_group());
     }
+    chat.names_sender((wait.conn, wait.session), (&to, &asker.address), &mut message.content);
     let route = match to.is_group() {
         true => route_to_group(flow, asker, &to, &mut message).await?,
         false => route_to_account(flow, asker, &to, &message).await?,
@@ -458,7 +459,7 @@ impl Chat {
         }
         let Audience { route, receivers, abroad } = audience;
         if let Some(abroad) = abroad {
-            self.group_goes_out(&message, abroad, fx);
+            self.room_hears(route.conversation, &message, abroad, fx);
         }
         let place = (self.outbox.timeline(), place);
         self.distribute(now, place, (route, &receivers), &Cargo::Message(message), fx);

@@ -127,11 +127,10 @@ impl Chat {
             ChatWord::Delivered(told) => self.was_delivered(now, *told, fx),
             ChatWord::TransientSaid(said) => self.transient_in_group(now, *said, fx),
             ChatWord::TransientTold(told) => self.transient_told(now, &told, fx),
-            ChatWord::ShowSaid(said) => self.show_goes(now, *said, fx),
+            ChatWord::SeatSaid(said) => self.seat_goes(now, *said, fx),
+            ChatWord::SeatsTold(told) => self.seats_told(&told, fx),
             ChatWord::BoundTold(told) => self.bound_told(&told, fx),
             ChatWord::VoiceAsked(asked) => self.voice_asked(now, *asked, fx),
-            ChatWord::AttendanceAsked(asked) => self.attendance_asked(now, *asked, fx),
-            ChatWord::AttendanceTold(told) => self.attendance_told(now, &told),
             ChatWord::Tie(told) => self.tie_arrives(now, from, told, fx),
             ChatWord::TieHeard(receipt) => self.receipt_arrives(now, receipt, fx),
             ChatWord::Presence(told) => self.presence_told(from, &told, fx),
@@ -161,7 +160,7 @@ impl Chat {
             self.turn_rights(now, fx),
             self.turn_detached(now, fx),
             self.turn_looks(now, fx),
-            self.turn_temporaries(now, fx),
+            self.turn_temporaries(now),
             self.turn_announcements(now, fx),
             self.turn_reads(now, fx),
             self.turn_reads_ahead(now, fx),
@@ -248,7 +247,7 @@ impl Chat {
         self.conversations.audit();
         self.follows.audit();
         self.looks.audit();
-        self.shows.audit();
+        self.occupants.audit();
         self.reviews.audit();
         self.book_orders.audit();
         self.audit_people();
@@ -274,9 +273,9 @@ impl Chat {
             ChatRequest::Send { session, number, message } => {
                 self.send(from, (session, number), message, fx);
             }
-            ChatRequest::Transient { .. }
-            | ChatRequest::LookAtGroup(_)
-            | ChatRequest::Voice { .. } => self.of_now(now, from, request, fx),
+            ChatRequest::Transient { .. } | ChatRequest::Room(_) | ChatRequest::Voice { .. } => {
+                self.of_now(now, from, request, fx)
+            }
             ChatRequest::Group { session, number, order } => {
                 self.group_order(from, (session, number), *order, fx);
             }
@@ -339,7 +338,7 @@ impl Chat {
             ChatRequest::Transient { session, number, transient } => {
                 self.transient(now, from, (session, number), *transient, fx);
             }
-            ChatRequest::LookAtGroup(looking) => self.looks_at_group(now, from, *looking, fx),
+            ChatRequest::Room(asked) => self.room(now, from, *asked, fx),
             ChatRequest::Voice { session, group } => self.voice(now, from, session, &group, fx),
             other => unreachable!("it is to be kept: {other:?}"),
         }

@@ -12,7 +12,7 @@ use crate::conversations::Reached;
 use crate::conversations::changes::{Subject, Task as Inquiry, Wish};
 use crate::conversations::receipts::{positions, readers};
 use crate::groups::chatrooms::home;
-use crate::groups::{GroupTask, adding, changes, members};
+use crate::groups::{GroupTask, adding, changes, members, rooms};
 use crate::log::{Answered, PendingCall};
 use crate::operators::moving;
 use crate::people::Task;
@@ -362,6 +362,7 @@ impl Chat {
                 return self.list_chatroom(now, to, &asked, fx);
             }
             PeerRequest::Members(asked) => self.begin(|flow| members::list(flow, to, asked)),
+            PeerRequest::Room(asked) => self.begin(|flow| rooms::ask_here(flow, to, asked)),
             PeerRequest::Readers(it) => self.begin(|flow| readers::tell_others(flow, to, it)),
             PeerRequest::Positions(asked) => self.begin(|flow| positions::tell(flow, to, asked)),
             PeerRequest::Change(order) => self.begin(|flow| changes::change(flow, to, order)),

@@ -121,7 +121,7 @@ impl Service for ChatService {
     }
 
     fn command(&mut self, now: Now, ask: u64, command: ChatCommand, fx: &mut Effects) {
-        self.act(now, fx, |chat, fx| chat.command(now, ask, command, fx));
+        self.act(now, fx, |chat, fx| chat.command(ask, command, fx));
     }
 
     fn complete(&mut self, now: Now, completion: Completion, fx: &mut Effects) {

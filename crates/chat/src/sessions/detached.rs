@@ -364,9 +364,6 @@ fn is_older(one: &ChatDelivery, other: &ChatDelivery) -> bool {
         (ChatDelivery::Delivered(older), ChatDelivery::Delivered(newer)) => {
             older.with == newer.with
         }
-        (ChatDelivery::MemberShown(older), ChatDelivery::MemberShown(newer)) => {
-            older.group == newer.group && older.status.member == newer.status.member
-        }
         _ => false,
     }
 }
@@ -377,14 +374,16 @@ fn is_of(one: &Presence, other: &Presence) -> bool {
 }
 
 /// Approximate memory of a kept delivery, bytes.
-pub(super) fn weight_of(delivery: &ChatDelivery) -> u64 {
+pub(crate) fn weight_of(delivery: &ChatDelivery) -> u64 {
     let more = match delivery {
         ChatDelivery::Presence(it) => it.weight(),
         ChatDelivery::Contact(it) => it.contact.weight(),
         ChatDelivery::Contacts(it) => it.contacts.iter().map(|it| it.weight()).sum(),
         ChatDelivery::Members(it) => it.weight(),
         ChatDelivery::PublicGroups(it) => it.weight(),
-        ChatDelivery::MemberShown(it) => it.weight(),
+        ChatDelivery::RoomEntered(it) => it.weight(),
+        ChatDelivery::RoomNews(it) => it.weight(),
+        ChatDelivery::Occupant { occupant, .. } => occupant.weight(),
         ChatDelivery::Aside(it) => it.weight(),
         ChatDelivery::Announcement(it) => it.weight(),
         ChatDelivery::ForDevice(_, message) => message.weight(),

@@ -4,7 +4,7 @@
 
 mod binding;
 pub(crate) mod book_orders;
-mod detached;
+pub(crate) mod detached;
 mod entering;
 pub(crate) mod fast;
 mod following;
@@ -394,7 +394,7 @@ impl Chat {
         self.leaves_people(key, session.inbox, fx);
         self.leaves_chatrooms(key);
         self.takes_back_directed(key, (session.inbox, &session.device), fx);
-        self.looks.leaves(key, (session.inbox, &session.device));
+        self.looks.leaves(key, (session.inbox, self.settings.shard));
         let was = (SessionRef::new(self.settings.shard, key), session.inbox);
         let wanted = self.sessions.resumables.forget(key, Some(was));
         wanted.into_iter().for_each(|whom| self.not_resumed(whom, None, fx));

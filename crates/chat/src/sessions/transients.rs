@@ -19,7 +19,7 @@ use crate::sessions::{Asker, Requester};
 use crate::word::{ChatWord, PeerReply, PeerRequest, ReplyTo};
 use crate::{Chat, Effects};
 use base::time::Now;
-use model::chat::{ChatDelivery, ChatFault, NewTransient, SendRejected, Transient};
+use model::chat::{ChatDelivery, ChatFault, Content, NewTransient, SendRejected, Transient};
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef};
 use model::pressure::Pressure;
@@ -151,16 +151,17 @@ impl Chat {
             return self.drop_transient(wait, fault, fx);
         }
         let most = self.settings.limits.chat.transients_a_minute_max;
-        let Some((_, session)) = self.sessions.session_of((from, session)) else {
+        let Some((_, it)) = self.sessions.session_of((from, session)) else {
             return self.drop_transient(wait, ChatFault::Busy, fx);
         };
-        if !session.told.takes(now, most) {
+        if !it.told.takes(now, most) {
             return self.drop_beyond_rate(now, wait, fx);
         }
         fx.counters.count(ChatCounter::Transients);
         let NewTransient { to, state, content } = new;
-        let content = content.without_others();
         let to = to.within(asker.address.domain());
+        let nick = self.nick_in(from, session, (&to, &asker.address));
+        let content = Content { nick, ..content.without_others() };
         let Asker { inbox, address: from, device, .. } = asker;
         let transient = Arc::new(Transient { from, device, to: to.clone(), state, content });
         if number == 0 && to.is_group() {
@@ -234,6 +235,9 @@ impl Chat {
         let result = members.and_then(is_small).map(|members| {
             let others: Vec<_> = members.iter().copied().filter(|it| *it != said.by).collect();
             self.tell_transient(now, &others, &said.transient, fx);
+            let home = self.settings.home;
+            let conversation = groups::conversation_of(home, &said.transient.to);
+            self.transient_to_strangers((conversation, said.by), &said.transient, fx);
         });
         if result.is_err() {
             fx.counters.count(ChatCounter::TransientsDropped);

@@ -54,7 +54,7 @@ fn whatever_happens_members_of_groups_that_are_read_have_everything_once_and_in_
 }
 
 /// The same with people of other servers, whose domains are unreachable for a while.
-fn history_with_abroad(seed: u64, shards: u16, border: u32) -> [usize; 5] {
+fn history_with_abroad(seed: u64, shards: u16, border: u32) -> [usize; 4] {
     println!("seed {seed}, {shards} shards, groups beyond {border} are read, people elsewhere");
     let mut world = World::with_abroad(seed, shards, border);
     for _ in 0..1_500 {
@@ -67,17 +67,17 @@ fn history_with_abroad(seed: u64, shards: u16, border: u32) -> [usize; 5] {
 
 #[test]
 fn whatever_happens_what_is_said_to_people_elsewhere_is_there_once_in_order_or_refused_and_told() {
-    let mut all = [0; 5];
+    let mut all = [0; 4];
     for seed in 0..90 {
         let (shards, border) = (1 + (seed % 3) as u16, seed as u32 / 3 % 3);
         let seen = history_with_abroad(seed, shards, border);
         all.iter_mut().zip(seen).for_each(|(all, seen)| *all += seen);
     }
-    let [there, refused, from_there, rooms, guests] = all;
+    let [there, refused, from_there, rooms] = all;
     assert!(there > 1_000 && refused > 60, "{there} are there, {refused} were refused");
     assert!(from_there > 1_000, "{from_there} came from there");
     // Members who left by themselves are not added again, so fewer are in a group at the end.
-    assert!(rooms > 3 && guests > 5, "{rooms} in groups with them, {guests} with guests");
+    assert!(rooms > 3, "{rooms} in groups with them");
 }
 
 #[test]

@@ -18,6 +18,5 @@ mod quotes;
 mod read_groups;
 mod receipts;
 mod search;
-mod shows;
 mod transients;
 mod world;

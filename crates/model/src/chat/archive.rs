@@ -5,7 +5,7 @@
 //! those with one other account also stand in the order of that conversation, which is the same for
 //! them. One id names a message in both orders, so a client may go on in either.
 
-use super::{ChatMessage, ClientMessageId, Content, GroupOrder};
+use super::{ChatMessage, ClientMessageId, Content, GroupOrder, InboxEvent};
 use crate::account::{AccountAddress, Addressee};
 use crate::id::MessageId;
 use crate::timeline::Seq;
@@ -180,6 +180,32 @@ impl MovedMessage {
             _ => None,
         }
     }
+}
+
+/// Part of an inbox, in its order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InboxPage {
+    /// Number of the request.
+    pub number: u32,
+    /// Messages with their places.
+    pub messages: Vec<(Seq, Arc<ChatMessage>)>,
+    /// Events on this page other than messages, each with its place; messages have other places.
+    pub events: Vec<(Seq, Arc<InboxEvent>)>,
+    /// The place up to which this is everything: where to go on.
+    pub upto: Seq,
+    /// The last place there is.
+    pub head: Seq,
+}
+
+/// Part of a conversation, in the direction that was asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HistoryPage {
+    /// Number of the request.
+    pub number: u32,
+    /// Messages.
+    pub messages: Vec<Arc<ChatMessage>>,
+    /// Whether more follow in this direction.
+    pub more: bool,
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 
 use crate::account::{AccountAddress, AccountId};
 use crate::chat::{
-    AttendanceAsked, Availability, CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, ContactWish,
-    GROUP_SERVICE, GroupAside, MemberShown, NewMessage, NodesAsk, SubscriptionVerb,
+    Availability, CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, ContactWish, GROUP_SERVICE,
+    GroupAside, NewMessage, NodesAsk, RoomNews, SubscriptionVerb,
 };
 use crate::id::SessionRef;
 use crate::ports::chat::ErrandWhat;
@@ -118,15 +118,12 @@ pub enum ForeignWord {
     },
     /// A stanza of a device, which is stored nowhere.
     Stanza(ForeignStanza),
-    /// A message of a group that was stored.
+    /// A message of a group that was stored, for its members and its room.
     Room(Box<RoomWord>),
-    /// A member of a group is there otherwise, for those of its members.
-    Shown(Box<ShownWord>),
+    /// News of a room, for devices of other servers that are in it: accounts and devices.
+    RoomNews(Arc<RoomNews>, Arc<[(AccountAddress, Box<str>)]>),
     /// A group tells some of its members something that is kept nowhere.
     Aside(Box<AsideWord>),
-    /// Does a device of another server look at a group? Answered by
-    /// [`ChatCommand::Attendance`](crate::ports::chat::ChatCommand::Attendance).
-    Attendance(Box<AttendanceAsked>),
 }
 
 /// Where a message for another server stands until it is there, or was refused.
@@ -165,21 +162,8 @@ pub struct ForeignRefused {
 pub struct RoomWord {
     /// The message.
     pub message: Arc<ChatMessage>,
-    /// Recipients: whoever is a member when the message is said, or was until then. Shared by all
-    /// messages between two changes of the members.
-    pub to: Arc<[AccountAddress]>,
-    /// Recipients who joined by themselves, and are members only while they are there.
-    pub guests: Arc<[AccountAddress]>,
-    /// Whether anybody who knows the group's address may become a member.
-    pub unlocked: bool,
-}
-
-/// A member of a group is there otherwise.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ShownWord {
-    /// The member, and its new state.
-    pub shown: Arc<MemberShown>,
-    /// Members of other servers that are notified.
+    /// Whoever is a member when the message is said, or was until then. Shared by all messages
+    /// between two changes of the members.
     pub to: Arc<[AccountAddress]>,
 }
 
@@ -205,9 +189,8 @@ impl ForeignWord {
             ForeignWord::Gone { to, domain, .. } => to.len() + domain.len(),
             ForeignWord::Probe { .. } => 0,
             ForeignWord::Room(word) => size_of::<RoomWord>() + word.message.weight(),
-            ForeignWord::Shown(word) => size_of::<ShownWord>() + word.shown.weight(),
+            ForeignWord::RoomNews(news, _) => news.weight(),
             ForeignWord::Aside(word) => size_of::<AsideWord>() + word.aside.weight(),
-            ForeignWord::Attendance(_) => size_of::<AttendanceAsked>(),
         };
         size_of::<ForeignWord>() + 128 + beside
     }
@@ -223,9 +206,8 @@ impl ForeignWord {
             ForeignWord::Stanza(stanza) => &stanza.domain,
             // That of all of them is known to whoever knows who looks at the room.
             ForeignWord::Room(word) => word.message.to.domain(),
-            ForeignWord::Shown(word) => word.shown.group.domain(),
+            ForeignWord::RoomNews(news, _) => news.group.domain(),
             ForeignWord::Aside(word) => word.aside.group.domain(),
-            ForeignWord::Attendance(asked) => asked.group.domain(),
         }
     }
 }

@@ -5,9 +5,8 @@
 //! change. Pages of one version are parts of one list. Invariant: a client that goes on with a list
 //! that is no longer the group's gets a page of the present one from its beginning on.
 
-use super::{ChatDelivery, ChatRequest, GroupMember, Show};
+use super::{ChatDelivery, ChatRequest, GroupMember};
 use crate::account::{AccountAddress, Addressee};
-use crate::id::SessionRef;
 use crate::timeline::Seq;
 use std::sync::Arc;
 
@@ -75,6 +74,8 @@ pub struct MembersPage {
     pub public: bool,
     /// Whether the group ends as soon as nobody is in its room.
     pub temporary: bool,
+    /// How many occupants its room has.
+    pub occupants: u32,
     /// How many members there are; or banned ones, if those were asked for.
     pub total: u32,
     /// Number of members before these.
@@ -153,8 +154,6 @@ pub struct MemberStatus {
     pub role: GroupRole,
     /// Whether the member is muted: its messages are refused.
     pub muted: bool,
-    /// Availability of the member in the group, if one of its devices has said so.
-    pub show: Option<Arc<MemberShow>>,
     /// Why it is banned, of who is, if that was said.
     pub reason: Option<Arc<str>>,
 }
@@ -162,97 +161,8 @@ pub struct MemberStatus {
 impl MemberStatus {
     /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
-        let show = self.show.as_ref().map_or(0, |it| it.weight());
         let reason = self.reason.as_ref().map_or(0, |it| it.len());
-        size_of::<MemberStatus>() + self.member.address.as_str().len() + show + reason
-    }
-}
-
-/// How a member is there in a group, as a device of it says that looks at it (XEP-0045 7.7).
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct MemberShow {
-    /// Kind of availability.
-    pub show: Show,
-    /// Status text, at most [`STATUS_BYTES_MAX`](super::STATUS_BYTES_MAX) bytes.
-    pub status: Box<str>,
-}
-
-impl MemberShow {
-    /// Whether it says no more than that somebody is there.
-    pub fn is_plain(&self) -> bool {
-        *self == MemberShow::default()
-    }
-
-    /// Approximate memory, bytes.
-    pub fn weight(&self) -> usize {
-        size_of::<MemberShow>() + self.status.len()
-    }
-}
-
-/// A device looks at a group: it is in its room.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LookAtGroup {
-    /// Session that does.
-    pub session: SessionRef,
-    /// The group.
-    pub group: Addressee,
-    /// Beginning of the look, availability in the group, or its end.
-    pub look: GroupLook,
-}
-
-/// How a device looks at a group.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum GroupLook {
-    /// The device looks from now on. Nobody is notified.
-    Begins,
-    /// Its owner is there like this, it says.
-    Shows(MemberShow),
-    /// The device looks no more: its availability there ends.
-    Ends,
-}
-
-/// Does any device look at a group?
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AttendanceAsked {
-    /// The group.
-    pub group: AccountAddress,
-    /// Number that the answer repeats.
-    pub number: u64,
-}
-
-/// Whether a device looks at a group, of all of one shard, or of all of other servers.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AttendanceTold {
-    /// The group.
-    pub group: AccountAddress,
-    /// The question's; zero: nobody has asked, and the last has just left.
-    pub number: u64,
-    /// At least one does.
-    pub attended: bool,
-}
-
-impl AttendanceTold {
-    /// The last one does no more.
-    pub fn gone(group: AccountAddress) -> AttendanceTold {
-        AttendanceTold { group, number: 0, attended: false }
-    }
-}
-
-/// A member of a group is there otherwise.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct MemberShown {
-    /// The group.
-    pub group: AccountAddress,
-    /// Only owner and admins may say something there.
-    pub closed: bool,
-    /// The member, and how it is there.
-    pub status: MemberStatus,
-}
-
-impl MemberShown {
-    /// Approximate memory, bytes.
-    pub fn weight(&self) -> usize {
-        size_of::<MemberShown>() + self.group.as_str().len() + self.status.weight()
+        size_of::<MemberStatus>() + self.member.address.as_str().len() + reason
     }
 }
 

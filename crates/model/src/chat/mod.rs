@@ -28,6 +28,7 @@ mod push;
 mod quote;
 mod receipts;
 mod resumption;
+mod room;
 mod search;
 mod transient;
 
@@ -36,8 +37,8 @@ pub use amend::{
     TargetMessage, emoji_of,
 };
 pub use archive::{
-    ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange, HistoryRange,
-    MovedChange, MovedMessage,
+    ARCHIVE_BOUNDS_MAX, ARCHIVE_NAMED_MAX, ArchiveId, ArchivePage, ArchiveRange, HistoryPage,
+    HistoryRange, InboxPage, MovedChange, MovedMessage,
 };
 pub use chatroom::{
     CHATROOM_KEEPS_MAX, CHATROOM_MODERATORS_MAX, CHATROOM_NAMED_MAX, CHATROOM_SERVICE,
@@ -59,8 +60,7 @@ pub use group::{
     GROUP_TITLE_BYTES_MAX, GroupChange, GroupMember, GroupOrder, GroupVerb,
 };
 pub use members::{
-    AttendanceAsked, AttendanceTold, GroupChanged, GroupLook, GroupRole, LookAtGroup,
-    MEMBERS_PAGE_MAX, MemberShow, MemberShown, MemberStatus, MembersPage, MembersRange,
+    GroupChanged, GroupRole, MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange,
     PUBLIC_PAGE_MAX, PublicGroup, PublicPage, PublicRange,
 };
 pub use nodes::{
@@ -94,6 +94,10 @@ pub use receipts::{
     ReadersPage, ReadersRange,
 };
 pub use resumption::{Detaching, Keeping, KeptSession, Resumed, ResumptionId};
+pub use room::{
+    NICK_BYTES_MAX, OccupancyAsk, OccupancyRequest, Occupant, OccupantShow, RoomActor, RoomEntered,
+    RoomEvent, RoomExit, RoomNews, nick_key, nick_of,
+};
 pub use search::{SEARCH_TEXT_BYTES_MAX, SearchPage, SearchRange, folded};
 pub use transient::{
     AsideWhat, ChatState, DirectedPresence, GroupAside, HandingTo, NewTransient, Transient,
@@ -174,8 +178,8 @@ pub enum ChatRequest {
         /// The transient to pass on.
         transient: Box<NewTransient>,
     },
-    /// Look at a group, and say how one is there. Not answered.
-    LookAtGroup(Box<LookAtGroup>),
+    /// Enter the room of a group, be there otherwise, or leave it.
+    Room(Box<OccupancyRequest>),
     /// Ask owner and admins of a group for voice there. Not answered.
     Voice {
         /// Session that asks.
@@ -469,6 +473,8 @@ pub struct Content {
     pub quote: Option<Box<Quote>>,
     /// Accounts that the message mentions.
     pub mentions: Option<Box<Mentions>>,
+    /// Name of the sender in the room of a group, if it is not the account's; the service sets it.
+    pub nick: Option<Box<str>>,
 }
 
 impl Content {
@@ -496,7 +502,8 @@ impl Content {
 
     /// Memory beside itself, bytes.
     pub fn weight(&self) -> usize {
-        self.text.len() + self.extra.len() + self.weight_of_others()
+        let nick = self.nick.as_ref().map_or(0, |it| it.len());
+        self.text.len() + self.extra.len() + nick + self.weight_of_others()
     }
 
     /// Whether only the service itself says such.
@@ -708,8 +715,17 @@ pub enum ChatDelivery {
     ForDevice(Seq, Arc<ChatMessage>),
     /// An announcement of an administrator to everybody who is online.
     Announcement(Arc<Announcement>),
-    /// A member of a group is there otherwise.
-    MemberShown(Arc<MemberShown>),
+    /// The session is in the room of a group.
+    RoomEntered(Box<RoomEntered>),
+    /// An occupant of a room.
+    Occupant {
+        /// Number of the request.
+        number: u32,
+        /// The occupant.
+        occupant: Arc<Occupant>,
+    },
+    /// News of a room that the session is in.
+    RoomNews(Arc<RoomNews>),
     /// A group tells some of its members something that is kept nowhere.
     Aside(Arc<GroupAside>),
     /// The session is in a chatroom.
@@ -770,32 +786,6 @@ pub struct SessionEnd {
     pub why: Denial,
     /// How the connection is counted.
     pub reason: CloseReason,
-}
-
-/// Part of an inbox, in its order.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct InboxPage {
-    /// Number of the request.
-    pub number: u32,
-    /// Messages with their places.
-    pub messages: Vec<(Seq, Arc<ChatMessage>)>,
-    /// Events on this page other than messages, each with its place; messages have other places.
-    pub events: Vec<(Seq, Arc<InboxEvent>)>,
-    /// The place up to which this is everything: where to go on.
-    pub upto: Seq,
-    /// The last place there is.
-    pub head: Seq,
-}
-
-/// Part of a conversation, in the direction that was asked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HistoryPage {
-    /// Number of the request.
-    pub number: u32,
-    /// Messages.
-    pub messages: Vec<Arc<ChatMessage>>,
-    /// Whether more follow in this direction.
-    pub more: bool,
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ impl ChatRequest {
             ChatRequest::Chatroom(asked) => asked.session,
             ChatRequest::Nodes(asked) => asked.session,
             ChatRequest::Profile(said) => said.session,
-            ChatRequest::LookAtGroup(look) => look.session,
+            ChatRequest::Room(asked) => asked.session,
             ChatRequest::Token(wish) => wish.session,
             ChatRequest::Keep(keeping) => keeping.id.session,
             ChatRequest::Detach(detaching) => detaching.session,
@@ -77,6 +77,7 @@ impl ChatRequest {
             | ChatRequest::Upload { number, .. }
             | ChatRequest::Push { number, .. } => Some(number),
             ChatRequest::Transient { number, .. } => Some(number).filter(|it| **it != 0),
+            ChatRequest::Room(asked) => Some(&mut asked.number).filter(|it| **it != 0),
             ChatRequest::People(asked) => Some(&mut asked.number),
             ChatRequest::Chatroom(asked) => Some(&mut asked.number),
             ChatRequest::Nodes(asked) => Some(&mut asked.number),
@@ -90,7 +91,6 @@ impl ChatRequest {
             | ChatRequest::Register(_)
             | ChatRequest::Gone
             | ChatRequest::Bind { .. }
-            | ChatRequest::LookAtGroup(_)
             | ChatRequest::Voice { .. }
             | ChatRequest::ChatroomMissed { .. }
             | ChatRequest::Acknowledge { .. }
@@ -117,6 +117,7 @@ impl ChatDelivery {
             | ChatDelivery::Upload { number, .. }
             | ChatDelivery::Book { number, .. }
             | ChatDelivery::Done { number }
+            | ChatDelivery::Occupant { number, .. }
             | ChatDelivery::PushCode { number } => Some(number),
             ChatDelivery::Changed(changed) => Some(&mut changed.number),
             ChatDelivery::Members(page) => Some(&mut page.number),
@@ -128,6 +129,7 @@ impl ChatDelivery {
             ChatDelivery::Archive(page) => Some(&mut page.number),
             ChatDelivery::Readers(page) => Some(&mut page.number),
             ChatDelivery::Found(page) => Some(&mut page.number),
+            ChatDelivery::RoomEntered(entered) => Some(&mut entered.number),
             ChatDelivery::ChatroomJoined(joined) => Some(&mut joined.number),
             ChatDelivery::Contacts(list) => Some(&mut list.number),
             ChatDelivery::ContactsPage(page) => Some(&mut page.number),
@@ -143,7 +145,7 @@ impl ChatDelivery {
             | ChatDelivery::Notify { .. }
             | ChatDelivery::Delivered(_)
             | ChatDelivery::Transient(_)
-            | ChatDelivery::MemberShown(_)
+            | ChatDelivery::RoomNews(_)
             | ChatDelivery::Aside(_)
             | ChatDelivery::Announcement(_)
             | ChatDelivery::ForDevice(..)

@@ -88,9 +88,9 @@ impl Content {
         self.extra.len() + mentions.iter().map(of).sum::<usize>()
     }
 
-    /// The content without quote and mentions.
+    /// The content without quote and mentions, and without a name that its sender gave itself.
     pub fn without_others(self) -> Content {
-        Content { quote: None, mentions: None, ..self }
+        Content { quote: None, mentions: None, nick: None, ..self }
     }
 }
 

@@ -139,9 +139,13 @@ section! {
         @live transient_bytes_max: u32 = 4_096, whole(0..=65_536, "bytes");
         /// Largest group with typing notifications. In larger ones they are refused (too_large).
         @live transient_members_max: u32 = 100, whole(0..=MEMBERS, "members");
-        /// Group members whose presence in the group is kept, for groups with their home on a
-        /// shard. One more replaces the oldest, which users who enter later will not see.
-        @live member_shows_known_max: u32 = 65_536, whole(0..=1 << 24, "members");
+        /// Devices in one XMPP room. One more cannot enter, unless it is an admin's.
+        @live room_devices_max: u32 = 10_000, whole(1..=1 << 24, "devices");
+        /// Devices in XMPP rooms of groups with their home on a shard. One more cannot enter.
+        @live room_devices_known_max: u32 = 262_144, whole(1..=1 << 24, "devices");
+        /// Largest XMPP room, in devices, whose occupants see each other come and go. In a larger
+        /// one a new occupant sees this many others, and later changes of itself alone.
+        @live room_presences_max: u32 = 1_000, whole(0..=1 << 24, "devices");
         /// How long a message may be edited. Later edits are refused.
         @live edit_s_max: u32 = 3_600, whole(0..=2_678_400, "seconds");
         /// Bytes of a message, text and extra data, that may be edited or reacted to, and of its

@@ -9,9 +9,9 @@
 use crate::account::{AccountAddress, AccountId, Addressee};
 use crate::chat::foreign::ForeignArrival;
 use crate::chat::{
-    ArchiveRange, AttendanceTold, ChatDelivery, ChatroomOrder, ChatroomStatus, ContactWish,
-    ContactsRange, GroupOrder, HistoryRange, MemberShow, MembersRange, MovedChange, MovedMessage,
-    NewMessage, NodesAsk, PublicRange, RecallOrder,
+    ArchiveRange, ChatDelivery, ChatroomOrder, ChatroomStatus, ContactWish, ContactsRange,
+    GroupOrder, HistoryRange, MembersRange, MovedChange, MovedMessage, NewMessage, NodesAsk,
+    OccupancyAsk, PublicRange, RecallOrder,
 };
 use crate::ports::users::Announcement;
 use crate::timeline::{Seq, TimelineId};
@@ -75,8 +75,6 @@ pub enum ChatCommand {
         /// Their places.
         seqs: Box<[Seq]>,
     },
-    /// Whether a device of another server looks at a group. Answer: `Reached`.
-    Attendance(AttendanceTold),
     /// Another server had kept a message of it: it takes its place, at its time. One that is not
     /// newer than the last of its conversation is there already, or does not come in. In a group
     /// it may have been said by an account that is not there any more, or never was one of ours.
@@ -109,7 +107,6 @@ impl ChatCommand {
             | ChatCommand::MovedUpTo(account, _)
             | ChatCommand::Mute(account, _) => account,
             ChatCommand::Errand(errand) => &errand.by,
-            ChatCommand::Attendance(told) => &told.group,
             ChatCommand::Foreign(arrival) => return Some(arrival.concerns()),
         };
         Some(account.clone())
@@ -172,8 +169,8 @@ pub enum ErrandWhat {
     Contact(Box<ContactWish>),
     /// Make a chatroom, or change it.
     Chatroom(Box<ChatroomOrder>),
-    /// Say how the account is there in a group; none: it is no more.
-    Show(Addressee, Option<MemberShow>),
+    /// Enter the room of a group, be there otherwise, or leave it.
+    Room(Addressee, OccupancyAsk),
     /// Ask owner and admins of a group for voice there.
     Voice(Addressee),
 }

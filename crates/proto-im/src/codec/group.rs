@@ -252,6 +252,7 @@ impl<'a> MembersPageFields<'a> {
             unlocked,
             public,
             temporary,
+            occupants: 0,
             own: None,
             total,
             from,
@@ -311,7 +312,7 @@ impl<'a> MemberFields<'a> {
         let member = GroupMember { address: address(self.address)?, id: AccountId(self.account) };
         // A role of a later version may do at least what every member may.
         let role = role_of(self.role).unwrap_or(GroupRole::Member);
-        Ok(MemberStatus { member, role, muted: self.muted, show: None, reason: None })
+        Ok(MemberStatus { member, role, muted: self.muted, reason: None })
     }
 
     fn read(value: Value<'a>) -> Result<MemberFields<'a>, WireFault> {

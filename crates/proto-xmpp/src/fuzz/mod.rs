@@ -18,7 +18,9 @@ use model::chat::{
     GroupChange, GroupChanged, GroupMember, GroupRole, GroupVerb, HistoryPage, InboxChange,
     InboxEvent, LoginRefused, MemberStatus, MembersPage, NewTransient, NodeConfig, NodeFound,
     NodeItem, NodeItems, NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest,
-    PAGE_MESSAGES_MAX, PeopleAsk, PeopleRequest, PublicGroup, PublicPage, Resumed, SessionEnd,
+    OccupancyRequest, Occupant, OccupantShow, PAGE_MESSAGES_MAX, PeopleAsk, PeopleRequest,
+    PublicGroup, PublicPage, Resumed, RoomActor, RoomEntered, RoomEvent, RoomExit, RoomNews,
+    SessionEnd, Show,
 };
 use model::close::CloseReason;
 use model::ports::users::{BookDone, BookFault};
@@ -243,7 +245,6 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
         | ChatRequest::Detach(_)
         | ChatRequest::Gone
         | ChatRequest::Closed { .. }
-        | ChatRequest::LookAtGroup(_)
         | ChatRequest::Profile(_) => return None,
         ChatRequest::Nodes(asked) => whim_of_nodes(rng, asked),
         ChatRequest::Book(asked) => ChatDelivery::Book {
@@ -255,8 +256,51 @@ fn whim(rng: &mut Prng, request: &ChatRequest) -> Option<ChatDelivery> {
                 _ => Ok(BookDone::Done),
             }),
         },
+        ChatRequest::Room(asked) if asked.number == 0 => return None,
+        ChatRequest::Room(asked) => whim_of_room(rng, asked),
         other => whim_of_what_was_said(rng, other),
     })
+}
+
+/// A possible answer to a request about a room, or news of it.
+fn whim_of_room(rng: &mut Prng, asked: &OccupancyRequest) -> ChatDelivery {
+    let (number, group) = (asked.number, asked.group.within("a.example"));
+    let mut named = |nick: &str, account: &str| {
+        Arc::new(Occupant {
+            nick: nick.into(),
+            account: address(account),
+            device: "<x>".into(),
+            role: GroupRole::ALL.get(rng.below(4) as usize).copied(),
+            silent: true,
+            show: OccupantShow { show: Show::Away, status: "<s>".into() },
+        })
+    };
+    let (ann, bob) = (named("<ann>", "ann"), named("bob", "bob"));
+    let actor = || Box::new(RoomActor { by: address("bob"), reason: "<r>".into() });
+    let event = match rng.below(8) {
+        0 => RoomEvent::Is(ann.clone(), Some(actor())),
+        1 => RoomEvent::Renamed("<ann>".into(), ann.clone()),
+        2 => RoomEvent::Gone(ann.clone(), RoomExit::Banned(actor())),
+        3 => RoomEvent::Gone(bob.clone(), RoomExit::Dissolved("<d>".into(), Some(address(ROOM)))),
+        _ => RoomEvent::Is(bob.clone(), None),
+    };
+    match rng.below(6) {
+        0 => ChatDelivery::Failed { number, why: ChatFault::Conflict },
+        1 => ChatDelivery::Done { number },
+        2 => ChatDelivery::Occupant { number, occupant: bob },
+        3 => ChatDelivery::RoomNews(Arc::new(RoomNews { group, number: rng.below(4), event })),
+        _ => {
+            let (own, others, title) = (ann, vec![bob], "<t>".into());
+            ChatDelivery::RoomEntered(Box::new(RoomEntered {
+                number,
+                group,
+                last: 1,
+                own,
+                others,
+                title,
+            }))
+        }
+    }
 }
 
 /// A possible answer to a request about people.
@@ -382,7 +426,7 @@ fn happens(rng: &mut Prng) -> Content {
 fn members(rng: &mut Prng, number: u32, group: AccountAddress) -> ChatDelivery {
     let status = |name, role| {
         let reason = Some("<y>".into());
-        MemberStatus { member: member(name), role, muted: true, show: None, reason }
+        MemberStatus { member: member(name), role, muted: true, reason }
     };
     let members = vec![status("ann", GroupRole::Member), status("bob", GroupRole::Owner)];
     ChatDelivery::Members(Box::new(MembersPage {
@@ -395,6 +439,7 @@ fn members(rng: &mut Prng, number: u32, group: AccountAddress) -> ChatDelivery {
         unlocked: false,
         public: false,
         temporary: false,
+        occupants: 0,
         own: None,
         total: 2 + rng.below(2) as u32,
         from: 0,

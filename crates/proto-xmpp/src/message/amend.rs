@@ -149,7 +149,7 @@ pub fn put(message: &ChatMessage, out: &mut Vec<u8>) -> bool {
 
 /// XML of a moderation of a message in a room: by whom, and why (XEP-0425 4).
 fn moderated(room: &AccountAddress, Moderated { by, reason, .. }: &Moderated) -> String {
-    let (nick, occupant) = (room::nick_of(room, by), room::occupant_id(by));
+    let (nick, occupant) = (model::chat::nick_of(room, by), room::occupant_id(by));
     let by = escaped(&format!("{room}/{nick}"));
     let reason = room::reason(reason);
     format!("<moderated xmlns='{MODERATE}' by='{by}'>{occupant}</moderated>{reason}")

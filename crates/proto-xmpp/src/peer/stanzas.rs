@@ -43,10 +43,7 @@ pub fn write(word: &ForeignWord, out: &mut Vec<u8>) -> bool {
             head(&render::full_jid(from, device), to, "unavailable", out);
         }
         // To each who looks at the room: that is known to `rooms`.
-        ForeignWord::Room(_)
-        | ForeignWord::Shown(_)
-        | ForeignWord::Aside(_)
-        | ForeignWord::Attendance(_) => return false,
+        ForeignWord::Room(_) | ForeignWord::RoomNews(..) | ForeignWord::Aside(_) => return false,
         ForeignWord::Stanza(stanza) => {
             out.extend_from_slice(&stanza.xml);
             return true;

@@ -4,7 +4,7 @@
 //! This module knows no session. Invariant: a room shows only messages of its group, each with the
 //! room's id and its sender.
 
-use super::{CONFERENCE, KeptStanza, MUC_USER, OCCUPANT_IDS, put_delay, put_stanza_id};
+use super::{CONFERENCE, KeptStanza, MUC_USER, OCCUPANT_IDS, full_jid, put_delay, put_stanza_id};
 use crate::message::amend;
 use crate::server::put_show;
 use crate::stanza::{StanzaReply, put_attribute};
@@ -12,7 +12,7 @@ use crate::xml::scan::CLIENT;
 use crate::xml::text::escaped;
 use model::account::AccountAddress;
 use model::chat::{
-    CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, GROUP_SERVICE, MemberShow, Moderated,
+    CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, GROUP_SERVICE, Moderated, Occupant, nick_of,
 };
 
 /// How a message of a room is shown.
@@ -81,7 +81,7 @@ pub fn open_in_room(
     put_attribute("xmlns", (!how.is_abroad).then_some(CLIENT), out);
     let from = match is_of_room(message) {
         true => room.to_string(),
-        false => format!("{room}/{}", nick_of(room, &message.from)),
+        false => format!("{room}/{}", nick_in(message)),
     };
     put_attribute("from", Some(&from), out);
     put_attribute("to", how.to, out);
@@ -95,18 +95,16 @@ pub fn open_in_room(
 pub struct OccupantItem<'a> {
     /// The room.
     pub room: &'a AccountAddress,
-    /// Account of the occupant.
-    pub account: &'a AccountAddress,
-    /// Its address as others see it.
-    pub jid: &'a str,
+    /// The occupant.
+    pub occupant: &'a Occupant,
     /// `unavailable`, or empty.
     pub kind: &'static str,
     /// Its affiliation with the room, which outlives its visits.
     pub affiliation: &'static str,
     /// Its role in the room.
     pub role: &'static str,
-    /// Availability, if the occupant has said so.
-    pub show: Option<&'a MemberShow>,
+    /// The name that it has from now on instead of this one (7.6).
+    pub renamed: Option<&'a str>,
 }
 
 /// Appends presence of an occupant; who has made that of it and why, and statuses, are XML.
@@ -116,17 +114,19 @@ pub fn put_occupant(
     (why, told): (&str, &str),
     out: &mut Vec<u8>,
 ) {
-    let OccupantItem { room, account, jid, kind, affiliation, role, show } = item;
-    let from = format!("{room}/{}", nick_of(room, account));
+    let OccupantItem { room, occupant, kind, affiliation, role, renamed } = item;
+    let Occupant { nick, account, device, show, .. } = occupant;
+    let from = format!("{room}/{nick}");
     let head = StanzaReply { name: "presence", from: Some(&from), to, id: None };
+    let renamed = renamed.map_or_else(String::new, |nick| format!(" nick='{}'", escaped(nick)));
     let inner = format!(
-        "<x xmlns='{MUC_USER}'><item affiliation='{affiliation}' role='{role}' jid='{}'>\
+        "<x xmlns='{MUC_USER}'><item affiliation='{affiliation}' role='{role}' jid='{}'{renamed}>\
          {why}</item>{told}</x>{}",
-        escaped(jid),
+        escaped(&full_jid(account, device)),
         occupant_id(account)
     );
     head.open(kind, out);
-    if let Some(show) = show {
+    if kind.is_empty() && !show.is_plain() {
         put_show(show.show, &show.status, out);
     }
     out.extend_from_slice(inner.as_bytes());
@@ -178,13 +178,9 @@ pub fn reason(why: &str) -> String {
     if why.is_empty() { String::new() } else { format!("<reason>{}</reason>", escaped(why)) }
 }
 
-/// The name of somebody in a room: that of the account, whole if it is of another domain.
-pub fn nick_of<'a>(room: &AccountAddress, account: &'a AccountAddress) -> &'a str {
-    let domain = account.domain();
-    match room.is_group_of(domain) || room.is_chatroom_of(domain) {
-        true => account.name(),
-        false => account.as_str(),
-    }
+/// The name in its room of whoever said something there, at that time.
+pub fn nick_in(message: &ChatMessage) -> &str {
+    message.content.nick.as_deref().unwrap_or_else(|| nick_of(&message.to, &message.from))
 }
 
 /// Account of a nickname in a room, if accounts there are of this domain.

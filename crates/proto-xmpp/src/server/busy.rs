@@ -16,7 +16,7 @@ use super::rooms::Rooms;
 use super::stream_management::acks::reaches;
 use crate::jid::Jid;
 use crate::xml::framer::Framer;
-use model::chat::{MemberShown, Presence};
+use model::chat::{Presence, RoomNews};
 use model::timeline::Seq;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub(super) struct Busy {
     /// Presence of others that it gets when somebody looks at it.
     pub(super) quiet: Vec<Presence>,
     /// Presence of occupants of rooms that it gets when somebody looks at it.
-    pub(super) quiet_rooms: Vec<Arc<MemberShown>>,
+    pub(super) quiet_rooms: Vec<Arc<RoomNews>>,
     /// Rooms that it is in, or asks about.
     pub(super) rooms: Option<Box<Rooms>>,
 }
@@ -90,7 +90,7 @@ impl Busy {
     pub(super) fn weight(&self) -> usize {
         let rooms = self.rooms.as_ref().map_or(0, |rooms| rooms.weight());
         let quiet: usize = self.quiet.iter().map(Presence::weight).sum();
-        let of_rooms = size_of::<Arc<MemberShown>>() * self.quiet_rooms.len();
+        let of_rooms = size_of::<Arc<RoomNews>>() * self.quiet_rooms.len();
         quiet
             + size_of::<Sending>() * self.sends.len()
             + self.finds.iter().map(Finding::weight).sum::<usize>()

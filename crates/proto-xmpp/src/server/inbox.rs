@@ -95,7 +95,7 @@ impl Session {
     }
 
     /// A part of the inbox, which waited.
-    pub(super) fn page(&mut self, now: Now, page: &InboxPage, out: &mut Out) {
+    pub(super) fn page(&mut self, page: &InboxPage, out: &mut Out) {
         self.set(Session::READING, false);
         self.knows_of(page.head);
         if !self.has(Session::AVAILABLE) || self.has(Session::ENTERING) {
@@ -113,7 +113,7 @@ impl Session {
                 upto = self.place;
                 break;
             }
-            self.write(now, (*seq, message), true, out);
+            self.write((*seq, message), true, out);
             self.place = *seq;
         }
         self.place = self.place.max(upto);
@@ -125,13 +125,7 @@ impl Session {
 
     /// A message that comes as it is said; or none, since something else has this place, of which
     /// XMPP has no words.
-    pub(super) fn delivered(
-        &mut self,
-        now: Now,
-        seq: Seq,
-        message: Option<&ChatMessage>,
-        out: &mut Out,
-    ) {
+    pub(super) fn delivered(&mut self, seq: Seq, message: Option<&ChatMessage>, out: &mut Out) {
         if !self.has(Session::AVAILABLE) || seq <= self.place {
             return;
         }
@@ -139,7 +133,7 @@ impl Session {
         let is_in_step = is_given && !self.is_behind() && !self.is_put_off();
         if is_in_step && out.backlog() <= out.backlog_max() {
             if let Some(message) = message {
-                self.write(now, (seq, message), false, out);
+                self.write((seq, message), false, out);
             }
             self.place = seq;
         } else {
@@ -208,20 +202,14 @@ impl Session {
 
     /// Appends what the device is to see of a message: of a group, as its room shows it; what it
     /// said itself it has; what others of its account said it gets as it is said, if it wants that.
-    fn write(
-        &mut self,
-        now: Now,
-        (seq, message): (Seq, &ChatMessage),
-        waited: bool,
-        out: &mut Out,
-    ) {
+    fn write(&mut self, (seq, message): (Seq, &ChatMessage), waited: bool, out: &mut Out) {
         let turn = self.turn_of(seq);
         let shown = self.busy.as_ref().map(|busy| &busy.addressed);
         if turn == Turn::Had || shown.is_some_and(|shown| shown.contains(&seq)) {
             return;
         }
         if message.to.is_group() {
-            return self.write_of_room(now, (seq, message), (waited, turn), out);
+            return self.write_of_room((seq, message), (waited, turn), out);
         }
         let is_own = message.from.as_str() == self.account();
         let is_to_self = message.to == message.from;

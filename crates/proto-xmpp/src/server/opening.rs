@@ -403,7 +403,7 @@ impl Opening {
             // News of the moment are for devices that have a name.
             ChatDelivery::Delivered(_)
             | ChatDelivery::Transient(_)
-            | ChatDelivery::MemberShown(_)
+            | ChatDelivery::RoomNews(_)
             | ChatDelivery::Aside(_)
             | ChatDelivery::Announcement(_)
             | ChatDelivery::ForDevice(..)

@@ -7,7 +7,7 @@
 use super::Out;
 use super::session::Session;
 use crate::xml::scan::Element;
-use model::chat::{MemberShown, Presence};
+use model::chat::{Presence, RoomEvent, RoomNews};
 use std::sync::Arc;
 
 /// Presences that are kept back.
@@ -41,17 +41,17 @@ impl Session {
         self.keeps_so_much(out);
     }
 
-    /// Handles presence of an occupant of a room: the device gets it now, or later.
-    pub(super) fn hears_of_member(&mut self, shown: Arc<MemberShown>, out: &mut Out) {
-        if !self.has(Session::INACTIVE) {
-            return self.write_shown(&shown, out);
-        }
-        let kept = &mut self.busy().quiet_rooms;
-        let is_of = |it: &MemberShown| {
-            it.group == shown.group && it.status.member.address == shown.status.member.address
+    /// Keeps news of a room back: of an occupant that is there, the newest.
+    pub(super) fn keeps_news(&mut self, news: Arc<RoomNews>, out: &mut Out) {
+        let nick = |it: &RoomNews| match &it.event {
+            RoomEvent::Is(occupant, _) => Some(occupant.nick.clone()),
+            _ => None,
         };
-        kept.retain(|it| !is_of(it));
-        kept.push(shown);
+        let kept = &mut self.busy().quiet_rooms;
+        if let Some(of) = nick(&news) {
+            kept.retain(|it| it.group != news.group || nick(it).as_ref() != Some(&of));
+        }
+        kept.push(news);
         self.keeps_so_much(out);
     }
 
@@ -69,8 +69,8 @@ impl Session {
             self.write_presence(&presence, out);
         }
         let kept = self.busy.as_mut().map(|busy| std::mem::take(&mut busy.quiet_rooms));
-        for shown in kept.into_iter().flatten() {
-            self.write_shown(&shown, out);
+        for news in kept.into_iter().flatten() {
+            self.write_news(&news, out);
         }
     }
 }

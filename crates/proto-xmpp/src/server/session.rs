@@ -443,6 +443,7 @@ impl Session {
             ChatDelivery::Rejected(rejected) => self.rejected(now, &rejected, out),
             ChatDelivery::Book { number, answer } => self.book_told((number, *answer), out),
             ChatDelivery::Upload { number, slot } => self.slot(number, &slot, out),
+            ChatDelivery::Done { .. } if self.room_told(now, &word, out) => {}
             ChatDelivery::Done { number } => self.done(number, out),
             ChatDelivery::ChatroomJoined(joined) => self.live_joined(now, &joined, out),
             ChatDelivery::ChatroomSaid(said) => self.live_said(&said, out),
@@ -460,17 +461,17 @@ impl Session {
             ChatDelivery::Stanza(xml) => self.hears_from_elsewhere(&xml, out),
             ChatDelivery::ProfileWanted { profile } => self.asks_profile(&profile, out),
             ChatDelivery::Standing { cursor, head, .. } => self.standing(cursor, head, out),
-            ChatDelivery::Page(page) => self.page(now, &page, out),
+            ChatDelivery::Page(page) => self.page(&page, out),
             ChatDelivery::Archive(page) => self.archive_page(*page, out),
-            ChatDelivery::Message { seq, message } => self.delivered(now, seq, Some(&message), out),
+            ChatDelivery::Message { seq, message } => self.delivered(seq, Some(&message), out),
             ChatDelivery::Event { seq, event } => {
-                self.delivered(now, seq, None, out);
+                self.delivered(seq, None, out);
                 self.happens(&event, out);
             }
             ChatDelivery::Transient(transient) => self.write_transient(&transient, out),
             ChatDelivery::ForDevice(seq, message) => self.addressed(seq, &message, out),
             ChatDelivery::Announcement(it) => self.write_announcement(&it, out),
-            ChatDelivery::MemberShown(shown) => self.hears_of_member(shown, out),
+            ChatDelivery::RoomNews(news) => self.room_news(now, news, out),
             ChatDelivery::Aside(aside) => self.write_aside(&aside, out),
             ChatDelivery::Notify { head } => self.notified(head, out),
             ChatDelivery::End(end) => {

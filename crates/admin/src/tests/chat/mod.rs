@@ -65,6 +65,7 @@ fn told(what: &ErrandWhat) -> ChatDelivery {
             unlocked: false,
             public: false,
             temporary: false,
+            occupants: 0,
             own: None,
             total: 9,
             from: range.from,

@@ -62,7 +62,7 @@ impl Chat {
                 let address = self.sessions.online.get(&inbox)?.address.clone();
                 let (role, muted) = (row.role(&address, inbox), row.is_muted(&address));
                 let member = GroupMember { address, id: AccountId(0) };
-                Some(MemberStatus { member, role, muted, show: None, reason: None })
+                Some(MemberStatus { member, role, muted, reason: None })
             });
             page.members = members.collect();
         }
@@ -138,6 +138,7 @@ fn page_of(room: AccountAddress, row: &ChatroomRow, (total, from): (u32, u32)) -
         unlocked,
         public,
         temporary,
+        occupants: total,
         own: None,
         total,
         from,

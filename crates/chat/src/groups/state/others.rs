@@ -6,11 +6,12 @@
 use super::{GroupState, Membership, Wish};
 use crate::groups::asides::{Declining, Hearer};
 use crate::groups::changes::ChangeOrder;
+use crate::groups::occupants::Standing;
 use base::hash::HashKey;
 use model::account::AccountAddress;
 use model::chat::{
     AsideWhat, ChatFault, GroupAside, GroupChange, GroupMember, GroupRole as Role, GroupVerb,
-    MemberStatus,
+    MemberStatus, nick_key, nick_of,
 };
 use model::timeline::{Space, TimelineId};
 use std::collections::BTreeSet;
@@ -20,10 +21,6 @@ use std::sync::Arc;
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Abroad {
     pub all: Arc<[AccountAddress]>,
-    /// Those of them that have joined by themselves: they are members while they are in the room.
-    pub guests: Arc<[AccountAddress]>,
-    /// Any account that knows the group's address may become a member.
-    pub unlocked: bool,
 }
 
 impl GroupState {
@@ -131,6 +128,51 @@ impl GroupState {
         self.unlocked_since.is_some()
     }
 
+    /// The number of the message since which any account may enter, and reads messages.
+    pub(crate) fn unlocked_since(&self) -> Option<u64> {
+        self.unlocked_since
+    }
+
+    /// The standing of an account: its role, if it is a member, and whether it may say nothing.
+    pub(crate) fn standing(&self, inbox: TimelineId) -> Standing {
+        let role = self.members.get(&inbox).map(|it| it.role);
+        let is_silent = self.closed || self.members.get(&inbox).is_some_and(|it| it.muted);
+        (role, is_silent && role <= Some(Role::Member))
+    }
+
+    /// The standing of an account that enters the group's room. An invited account becomes a
+    /// member first.
+    pub(crate) fn may_enter(
+        &self,
+        inbox: TimelineId,
+        address: &AccountAddress,
+    ) -> Result<Standing, ChatFault> {
+        self.is_there()?;
+        if self.banned.contains_key(address) {
+            return Err(ChatFault::GroupBanned);
+        }
+        let is_visitor = self.is_unlocked() && !self.is_invited(inbox);
+        match self.members.contains_key(&inbox) || is_visitor {
+            true => Ok(self.standing(inbox)),
+            false => Err(ChatFault::NotMember),
+        }
+    }
+
+    /// Whether a name in the room is that of another member's account.
+    pub(crate) fn reserves(&self, group: &AccountAddress, nick: &str, by: &AccountAddress) -> bool {
+        let key = nick_key(nick);
+        let is_its = |it: &AccountAddress| nick_key(nick_of(group, it)) == key;
+        // Nobody chooses a name in most rooms.
+        !is_its(by) && self.members.values().any(|it| is_its(&it.member.address))
+    }
+
+    /// Ends the memberships of accounts of other servers that have become members by entering an
+    /// open room, as earlier versions had it: they were members while they were there.
+    pub(crate) fn lets_guests_go(&mut self) {
+        self.members.retain(|inbox, it| !it.is_guest || inbox.space() != Space::Foreign);
+        (self.listed, self.foreign) = (None, None);
+    }
+
     /// Whether the group is in the list of its domain.
     pub(crate) fn is_public(&self) -> bool {
         self.is_public
@@ -145,8 +187,8 @@ impl GroupState {
     pub(crate) fn some_banned(&self, from: usize, count: usize) -> Vec<MemberStatus> {
         let these = self.banned.values().skip(from).take(count).cloned();
         let of = |(member, reason)| {
-            let (role, muted, show) = (Role::Member, true, None);
-            MemberStatus { member, role, muted, show, reason }
+            let (role, muted) = (Role::Member, true);
+            MemberStatus { member, role, muted, reason }
         };
         these.map(of).collect()
     }
@@ -161,7 +203,7 @@ impl GroupState {
     pub(crate) fn status_of(&self, inbox: TimelineId) -> Option<MemberStatus> {
         let it = self.members.get(&inbox)?;
         let (member, role, muted) = (it.member.clone(), it.role, it.muted);
-        Some(MemberStatus { member, role, muted, show: None, reason: None })
+        Some(MemberStatus { member, role, muted, reason: None })
     }
 
     /// Whether an account may see the list of banned accounts: owner and admins may.
@@ -215,12 +257,7 @@ impl GroupState {
         let there = self.members.iter().filter(|(inbox, _)| inbox.space() == Space::Foreign);
         let there = there.map(|(_, it)| it);
         let address = |it: &Membership| it.member.address.clone();
-        let made = || Abroad {
-            all: there.clone().map(address).collect(),
-            guests: there.filter(|it| it.is_guest).map(address).collect(),
-            unlocked: false,
-        };
-        let unlocked = self.unlocked_since.is_some();
-        Abroad { unlocked, ..self.foreign.get_or_insert_with(made).clone() }
+        let made = || Abroad { all: there.map(address).collect() };
+        self.foreign.get_or_insert_with(made).clone()
     }
 }

@@ -71,8 +71,8 @@ pub struct Device {
     pub heard: Vec<Arc<Transient>>,
     /// Whether the device gets its name after the login.
     pub binds: bool,
-    /// Presences of members of groups that it got.
-    pub shown: Vec<Arc<MemberShown>>,
+    /// News of rooms that it got.
+    pub shown: Vec<Arc<RoomNews>>,
     /// Notices of groups that went to it alone.
     pub asides: Vec<Arc<GroupAside>>,
     /// Its last search results.
@@ -384,7 +384,8 @@ impl Device {
             | ChatDelivery::PushStatus(_)
             | ChatDelivery::PushCode { .. } => self.push_answers.push(delivery),
             ChatDelivery::Transient(told) => self.heard.push(told),
-            ChatDelivery::MemberShown(shown) => self.shown.push(shown),
+            ChatDelivery::RoomNews(news) => self.shown.push(news),
+            ChatDelivery::RoomEntered(_) => {}
             ChatDelivery::Aside(aside) => self.asides.push(aside),
             ChatDelivery::Bound { .. } => assert!(self.binds),
             ChatDelivery::Found(page) => self.found = Some(*page),

@@ -293,7 +293,9 @@ impl World {
             let comes = verb == Some(GroupVerb::Join) && members.contains(&message.from);
             let declines = verb == Some(GroupVerb::Leave) && invited.contains(&message.from);
             let may_say = is_first || is_recall || comes || declines;
-            let may_say = may_say || before.contains(&message.from);
+            // Accounts of other servers may be in the room of an open group without being members.
+            let is_visitor = verb.is_none() && super::abroad::is_abroad(&message.from);
+            let may_say = may_say || is_visitor || before.contains(&message.from);
             assert!(may_say, "{message:?} is by no member");
             let whom = told(verb, (before, &members), (&invited, &names));
             for (person, _) in inboxes.iter().filter(|(person, _)| whom.contains(person)) {

@@ -74,6 +74,7 @@ impl<'a> ContentFields<'a> {
             counts: !self.uncounted,
             quote: self.quote.map(|quote| Box::new(quote.asked())),
             mentions: mentions_of(&self.mentions, self.everybody)?,
+            nick: None,
         })
     }
 

@@ -100,7 +100,7 @@ fn page() -> MembersPage {
     let address = |text| AccountAddress::parse(text, "a.example").expect("right");
     let member = |text, id, role, muted| {
         let member = GroupMember { address: address(text), id: AccountId(id) };
-        MemberStatus { member, role, muted, show: None, reason: None }
+        MemberStatus { member, role, muted, reason: None }
     };
     MembersPage {
         number: 8,
@@ -112,6 +112,7 @@ fn page() -> MembersPage {
         unlocked: true,
         public: true,
         temporary: true,
+        occupants: 0,
         own: None,
         total: 9,
         from: 7,

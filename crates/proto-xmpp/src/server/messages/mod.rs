@@ -127,7 +127,7 @@ impl Session {
     }
 
     /// Sends a message to an account or a group: the service stores it.
-    pub(super) fn sends(
+    pub(in crate::server) fn sends(
         &mut self,
         now: Now,
         (account, about): (AccountAddress, (Option<&str>, Option<&str>)),

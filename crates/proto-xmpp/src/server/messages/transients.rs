@@ -7,10 +7,9 @@
 use crate::message::transient::{self, TransientView};
 use crate::server::Out;
 use crate::server::messages::SentAs;
-use crate::server::rooms::nick_of;
 use crate::server::session::Session;
 use model::account::{AccountAddress, Addressee};
-use model::chat::{ChatRequest, ChatState, Content, NewTransient, Transient};
+use model::chat::{ChatRequest, ChatState, Content, NewTransient, Transient, nick_of};
 use model::counters::ChatCounter;
 
 impl Session {
@@ -40,7 +39,10 @@ impl Session {
         let (from, device) = (&transient.from, &*transient.device);
         let in_room = transient.to.is_group();
         let from = match in_room {
-            true => format!("{}/{}", transient.to, nick_of(&transient.to, from)),
+            true => {
+                let nick = transient.content.nick.as_deref();
+                format!("{}/{}", transient.to, nick.unwrap_or_else(|| nick_of(&transient.to, from)))
+            }
             false => crate::render::full_jid(from, device),
         };
         let shown = TransientView { from: &from, to: self.jid(), in_room };

@@ -14,7 +14,7 @@
 
 use super::forms::Configuration;
 use super::walk::Walk;
-use super::{MUC_ADMIN, MUC_OWNER, RoomAnswer, RoomRequest, Step, fault_of};
+use super::{MUC_ADMIN, MUC_OWNER, OccupancyAsk, RoomAnswer, RoomRequest, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render::room::{account_of, domain_of};
@@ -44,6 +44,8 @@ struct Order {
     /// Its title, or the reason that is given for it.
     title: Box<str>,
     members: Vec<Addressee>,
+    /// The occupant that it is about, whose account is to be looked up, or who is shown out.
+    nick: Option<Box<str>>,
 }
 
 /// Goal of orders.
@@ -51,6 +53,8 @@ struct Order {
 enum Goal {
     /// This one is done.
     Verb,
+    /// The occupant is shown out, and may come back.
+    Kicked,
     /// The account is a member, and no more.
     Member,
     /// The account is at least an admin.
@@ -66,7 +70,7 @@ impl Goal {
     /// whom it is about is banned.
     fn next(self, verb: GroupVerb, (has_changed, is_banned): (bool, bool)) -> Option<GroupVerb> {
         match (self, verb, has_changed) {
-            (Goal::Verb | Goal::None, ..) if is_banned => None,
+            (Goal::Verb | Goal::None | Goal::Kicked, ..) if is_banned => None,
             (_, GroupVerb::Add, _) if is_banned => Some(GroupVerb::Unban),
             (Goal::None, GroupVerb::Remove, false) => Some(GroupVerb::Unban),
             (Goal::Member | Goal::Admin | Goal::Owner, GroupVerb::Unban, _) => Some(GroupVerb::Add),
@@ -87,7 +91,7 @@ impl Ordering {
 
     /// One that names nobody.
     pub(super) fn verb(room: AccountAddress, verb: GroupVerb, title: Box<str>) -> Ordering {
-        let order = Order { goal: Goal::Verb, verb, title, members: Vec::new() };
+        let order = Order { goal: Goal::Verb, verb, title, members: Vec::new(), nick: None };
         Ordering::new(room, [order])
     }
 
@@ -100,13 +104,13 @@ impl Ordering {
     ) -> Ordering {
         let members = inviter.into_iter().map(Addressee::from).collect();
         let (goal, verb) = (Goal::Verb, GroupVerb::Leave);
-        Ordering::new(room, [Order { goal, verb, title: reason, members }])
+        Ordering::new(room, [Order { goal, verb, title: reason, members, nick: None }])
     }
 
     /// Order that lets an account speak again.
     pub(super) fn unmute(room: AccountAddress, whom: AccountAddress) -> Ordering {
         let (goal, verb, members) = (Goal::Verb, GroupVerb::Unmute, vec![whom.into()]);
-        Ordering::new(room, [Order { goal, verb, title: Box::default(), members }])
+        Ordering::new(room, [Order { goal, verb, title: Box::default(), members, nick: None }])
     }
 
     /// Orders that add these accounts, each with a reason: one order for each reason.
@@ -117,7 +121,7 @@ impl Ordering {
                 Some(order) => order.members.push(one),
                 None => {
                     let (goal, verb, members) = (Goal::Verb, GroupVerb::Add, vec![one]);
-                    orders.push(Order { goal, verb, title: reason, members });
+                    orders.push(Order { goal, verb, title: reason, members, nick: None });
                 }
             }
         }
@@ -134,12 +138,15 @@ impl Ordering {
         let venue = venue.map(|jid| account(&jid).ok_or(StanzaFault::JidMalformed)).transpose()?;
         let (goal, verb, title) = (Goal::Verb, GroupVerb::Dissolve, reason_of(destroy, MUC_OWNER)?);
         let members = venue.into_iter().map(Addressee::from).collect();
-        Ok(Ordering::new(room, [Order { goal, verb, title, members }]))
+        Ok(Ordering::new(room, [Order { goal, verb, title, members, nick: None }]))
     }
 
     /// Orders that give a room its owner's configuration; `None`: it has it already.
     pub(super) fn configure(walk: &Walk, wanted: Configuration) -> Option<Ordering> {
-        let order = |verb, title| Order { goal: Goal::Verb, verb, title, members: Vec::new() };
+        let order = |verb, title| {
+            let (goal, members, nick) = (Goal::Verb, Vec::new(), None);
+            Order { goal, verb, title, members, nick }
+        };
         let name = wanted.name.filter(|name| *name != walk.title);
         let description = wanted.description.filter(|it| *it != walk.description);
         let is_moderated = wanted.is_moderated.filter(|is| *is != walk.is_closed);
@@ -190,6 +197,16 @@ impl Ordering {
     pub(super) fn request(&self) -> RoomRequest {
         let first = self.orders.front();
         let group = self.room.clone();
+        if let Some(Order { goal, title, nick: Some(nick), .. }) = first {
+            let (nick, reason) = (nick.clone(), title.clone());
+            return RoomRequest::Room(
+                group,
+                match goal {
+                    Goal::Kicked => OccupancyAsk::Kick { nick, reason },
+                    _ => OccupancyAsk::Find(nick),
+                },
+            );
+        }
         let (verb, title, members) = first.map_or_else(
             || (GroupVerb::Rename, Box::default(), Vec::new()),
             |it| (it.verb, it.title.clone(), it.members.clone()),
@@ -199,6 +216,17 @@ impl Ordering {
 
     pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
         let Some(first) = self.orders.front_mut() else { return Step::Done };
+        if first.goal != Goal::Kicked && first.nick.is_some() {
+            match answer {
+                RoomAnswer::Occupant(it) => first.members = vec![it.account.clone().into()],
+                // Nobody in the room has that name: a member may.
+                RoomAnswer::Failed(ChatFault::UnknownAccount) if !first.members.is_empty() => {}
+                RoomAnswer::Failed(why) => return Step::Refused(fault_of(why)),
+                _ => return Step::Refused(StanzaFault::ResourceConstraint),
+            }
+            first.nick = None;
+            return Step::Ask;
+        }
         let came_of_it = match answer {
             RoomAnswer::Changed => (true, false),
             RoomAnswer::Failed(ChatFault::Unchanged) => (false, false),
@@ -236,19 +264,22 @@ fn order_of(
     domain: &str,
     own: Option<&AccountAddress>,
 ) -> Result<Order, StanzaFault> {
-    let account = match (item.attribute("jid"), item.attribute("nick")) {
+    let nick = item.attribute("nick").filter(|_| item.attribute("jid").is_none());
+    let account = match (item.attribute("jid"), &nick) {
         (Some(jid), _) => Jid::parse(&jid).ok_or(StanzaFault::JidMalformed)?.account,
-        (None, Some(nick)) => account_of(&nick, domain),
+        (None, Some(nick)) => account_of(nick, domain),
         (None, None) => return Err(StanzaFault::BadRequest),
     };
-    let account = account.filter(|it| !it.is_group()).ok_or(StanzaFault::ItemNotFound)?;
+    let account = account.filter(|it| !it.is_group());
     let (affiliation, role) = (item.attribute("affiliation"), item.attribute("role"));
     let (goal, verb) = match (affiliation.as_deref(), role.as_deref()) {
-        (Some("none"), _) if Some(&account) == own => (Goal::Verb, GroupVerb::Leave),
+        (Some("none"), _) if account.as_ref() == own => (Goal::Verb, GroupVerb::Leave),
         // Nobody bans itself (9.1).
-        (Some("outcast"), _) if Some(&account) == own => return Err(StanzaFault::Conflict),
+        (Some("outcast"), _) if account.as_ref() == own => return Err(StanzaFault::Conflict),
         (Some("outcast"), _) => (Goal::Verb, GroupVerb::Ban),
         (Some("none"), _) => (Goal::None, GroupVerb::Remove),
+        // Who is shown out is a member still (8.2).
+        (None, Some("none")) if nick.is_some() => (Goal::Kicked, GroupVerb::Remove),
         (None, Some("none")) => (Goal::Verb, GroupVerb::Remove),
         (Some("member"), _) => (Goal::Member, GroupVerb::Add),
         (Some("admin"), _) => (Goal::Admin, GroupVerb::Promote),
@@ -258,11 +289,13 @@ fn order_of(
         (None, Some("moderator")) => (Goal::Verb, GroupVerb::Promote),
         _ => return Err(StanzaFault::BadRequest),
     };
-    let members = match verb {
-        GroupVerb::Leave => Vec::new(),
-        _ => vec![account.into()],
-    };
-    Ok(Order { goal, verb, title: reason_of(item, MUC_ADMIN)?, members })
+    let is_leave = verb == GroupVerb::Leave;
+    if account.is_none() && nick.is_none() {
+        return Err(StanzaFault::ItemNotFound);
+    }
+    let nick = nick.filter(|_| !is_leave).map(|nick| nick.as_ref().into());
+    let members = account.filter(|_| !is_leave).into_iter().map(Addressee::from).collect();
+    Ok(Order { goal, verb, title: reason_of(item, MUC_ADMIN)?, members, nick })
 }
 
 /// The reason that an element gives for what it wants, in its namespace; nothing, if it has none.

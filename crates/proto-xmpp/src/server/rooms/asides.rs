@@ -14,7 +14,7 @@ use crate::fault::StanzaFault;
 use crate::forms::{FORMS, fields, truth};
 use crate::jid::Jid;
 use crate::render::MUC_USER;
-use crate::render::room::{account_of, domain_of, nick_of, reason};
+use crate::render::room::{account_of, domain_of, reason};
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::stanza::StanzaReply;
@@ -22,7 +22,7 @@ use crate::xml::scan::Element;
 use crate::xml::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{AsideWhat, ChatRequest, GroupAside, GroupRole};
+use model::chat::{AsideWhat, ChatRequest, GroupAside, GroupRole, nick_of};
 use model::counters::ChatCounter;
 use std::borrow::Cow;
 
@@ -37,8 +37,8 @@ const ALLOW: &str = "muc#request_allow";
 /// Fields that are read of a form, beside its kind.
 const KNOWN: [&str; 4] = [ROLE, JID, NICK, ALLOW];
 
-/// Role of an occupant, and whether it has no voice.
-pub(super) type Standing = (GroupRole, bool);
+/// Role of an occupant as a member, if it is one, and whether it has no voice.
+pub(super) type Standing = (Option<GroupRole>, bool);
 
 /// A form about voice.
 enum VoiceForm {
@@ -119,7 +119,7 @@ impl Voiced {
             VoiceForm::Asks if is_silent && !room.is_channel() => Ok(Voiced::Asked),
             // It has one; or it subscribes, and never will.
             VoiceForm::Asks => Err(StanzaFault::NotAllowed),
-            VoiceForm::Allows(_) | VoiceForm::Denies if role == GroupRole::Member => {
+            VoiceForm::Allows(_) | VoiceForm::Denies if role <= Some(GroupRole::Member) => {
                 Err(StanzaFault::Forbidden)
             }
             VoiceForm::Denies => Ok(Voiced::Nothing),
@@ -188,7 +188,7 @@ impl Session {
         let is_meant = match aside.what {
             AsideWhat::Declined(_) => true,
             AsideWhat::Voice => {
-                self.room(&aside.group).is_some_and(|it| it.role > GroupRole::Member)
+                self.room(&aside.group).is_some_and(|it| it.own.role > Some(GroupRole::Member))
             }
         };
         if !is_meant || !self.hears_of_now(out) {

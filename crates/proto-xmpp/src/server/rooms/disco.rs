@@ -9,7 +9,7 @@ use super::forms::{self, Configuration};
 use super::items::Items;
 use super::listing::{Glance, Listing, Looking, name_of};
 use super::moderation::{MODERATE, Moderating};
-use super::occupants::{account_of, nick_of};
+use super::occupants::account_of;
 use super::walk::Walk;
 use super::{MUC, MUC_ADMIN, MUC_OWNER, RoomAsk, RoomWhat};
 use crate::archive::{MAM_FEATURES, RSM};
@@ -24,7 +24,7 @@ use crate::xml::scan::Element;
 use crate::xml::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{CHANNEL_SERVICE, GroupVerb};
+use model::chat::{CHANNEL_SERVICE, GroupVerb, nick_of};
 
 /// Registration with a room (7.10): of it, that one goes.
 const REGISTER: &str = "jabber:iq:register";
@@ -100,8 +100,9 @@ impl Session {
         nick: &str,
         (asked, is_set): (&Element<'_, '_>, bool),
     ) -> Replied {
-        let is_own = *nick == *self.own_nick(room);
-        match (self.room(room).is_some(), asked.is("ping", PING) && !is_set) {
+        let own = self.room(room).map(|it| it.own.nick.clone());
+        let is_own = own.as_deref() == Some(nick);
+        match (own.is_some(), asked.is("ping", PING) && !is_set) {
             (false, _) => Err(StanzaFault::NotAcceptable),
             (true, true) if is_own => Ok(Reply::Now(String::new())),
             _ => Err(StanzaFault::ServiceUnavailable),

@@ -1,23 +1,25 @@
 //! Entering a room, and leaving it (XEP-0045 7.2, 7.14).
 //!
 //! ```text
-//! History ──► Members (a page) ──► occupants, oneself, what was said, the title
-//!    │ ▲ no member
+//! Entering (a seat, and who is there) ──► History ──► occupants, oneself, what was said, the title
+//!    │ ▲ no such room, or not for this account
 //!    ▼ │ made
 //! Making (whoever enters a room that is not there makes it)
 //!    │ ▲ it is there
 //!    ▼ │ joined
-//! Joining (a room that is unlocked: whoever enters becomes a member)
+//! Joining (an account that was invited becomes a member)
 //! ```
+//! A channel has no occupants: an account that enters one subscribes (Joining), and is shown
+//! itself.
 //! Invariant: what is written of a room has all that its conversation has up to the history's end,
-//! and what comes behind that follows from the inbox, which waits meanwhile. A change of the group
-//! between history and members is shown twice, and never missed.
+//! and what comes behind that follows from the inbox, which waits meanwhile, and from news, which
+//! are kept meanwhile.
 
 use super::listing::name_of;
-use super::occupants::{Gone, Occupant, account_of};
-use super::shows::{self, Shows};
+use super::news::{self, MISSED_MAX};
+use super::occupants::Reader;
 use super::walk::Walk;
-use super::{MUC, Room, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
+use super::{MUC, OccupancyAsk, Room, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::moment::moment;
@@ -29,7 +31,8 @@ use crate::xml::scan::Element;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{
-    ChatFault, ChatMessage, GroupLook, GroupRole, GroupVerb, HistoryRange, MemberShow, MemberStatus,
+    ChatFault, ChatMessage, GroupRole, GroupVerb, HistoryRange, Occupant, OccupantShow,
+    RoomEntered, RoomEvent, RoomExit, RoomNews, nick_of,
 };
 use model::counters::ChatCounter;
 use model::timeline::Seq;
@@ -62,11 +65,16 @@ pub(super) struct Entering {
     /// Whether it left before it was in.
     pub(super) is_left: bool,
     /// How it says that it is there.
-    pub(super) show: MemberShow,
+    pub(super) show: OccupantShow,
+    /// Occupants, once the device has its seat.
+    pub(super) entered: Option<Box<RoomEntered>>,
+    /// News of the room since.
+    pub(super) missed: Vec<Arc<RoomNews>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
+    Entering,
     History,
     Making,
     Joining,
@@ -123,7 +131,7 @@ impl Entering {
     ) -> Entering {
         Entering {
             walk: Walk::new(room.clone()),
-            stage: Stage::History,
+            stage: if room.is_channel() { Stage::History } else { Stage::Entering },
             nick: nick.into(),
             wished: Wished::of(presence),
             said: Vec::new(),
@@ -132,7 +140,16 @@ impl Entering {
             is_made: false,
             has_joined: false,
             is_left: false,
-            show: shows::shown(presence).unwrap_or_default(),
+            show: news::shown(presence).unwrap_or_default(),
+            entered: None,
+            missed: Vec::new(),
+        }
+    }
+
+    /// Keeps news of the room, which are shown behind the history.
+    pub(super) fn misses(&mut self, news: &Arc<RoomNews>) {
+        if self.missed.len() <= MISSED_MAX {
+            self.missed.push(news.clone());
         }
     }
 
@@ -172,6 +189,10 @@ impl Entering {
     pub(super) fn request(&self) -> RoomRequest {
         let room = &self.walk.room;
         match self.stage {
+            Stage::Entering => {
+                let (nick, show) = (self.nick.clone(), self.show.clone());
+                RoomRequest::Room(room.clone(), OccupancyAsk::Enter { nick, show })
+            }
             Stage::Members => self.walk.request(),
             Stage::Making => RoomRequest::Order {
                 group: room.clone(),
@@ -195,36 +216,41 @@ impl Entering {
         }
     }
 
-    pub(super) fn take(&mut self, own: &str, answer: RoomAnswer<'_>) -> Step {
+    pub(super) fn take(&mut self, own_address: &str, answer: RoomAnswer<'_>) -> Step {
         if self.is_left {
             return Step::Done;
         }
         match (self.stage, answer) {
-            (Stage::History, RoomAnswer::History(page)) => {
-                (self.stage, self.said) = (Stage::Members, page.messages.clone());
+            (Stage::Entering, RoomAnswer::Entered(entered)) => {
+                (self.stage, self.entered) = (Stage::History, Some(Box::new(entered.clone())));
                 Step::Ask
             }
-            (Stage::History, RoomAnswer::Failed(ChatFault::NotMember))
-                if !self.is_made && !self.has_joined =>
+            (Stage::History, RoomAnswer::History(page)) => {
+                (self.stage, self.said) = (Stage::Members, page.messages.clone());
+                match self.missed.len() > MISSED_MAX {
+                    true => Step::Refused(StanzaFault::ResourceConstraint),
+                    false if self.walk.room.is_channel() => Step::Ask,
+                    false => Step::Done,
+                }
+            }
+            (_, RoomAnswer::Failed(ChatFault::NotMember))
+                if self.is_first() && !self.is_made && !self.has_joined =>
             {
                 self.stage = if self.may_make { Stage::Making } else { Stage::Joining };
                 Step::Ask
             }
             (Stage::Making, RoomAnswer::Changed) => {
-                (self.stage, self.is_made) = (Stage::History, true);
+                (self.stage, self.is_made) = (Stage::Entering, true);
                 Step::Ask
             }
+            // Whoever publishes in a channel is shown itself alone, too.
             (Stage::Members, RoomAnswer::Members(page)) => {
-                let is_own = |it: &MemberStatus| it.member.address.as_str() == own;
-                // The first page has as many as are shown, and oneself, wherever that stands.
-                if let Err(fault) = self.walk.take(page, |_, _| true) {
-                    return Step::Refused(fault);
-                }
-                self.walk.found.extend(page.own.as_deref().cloned());
-                match self.walk.found.iter().any(is_own) {
-                    true => Step::Done,
-                    false => Step::Refused(StanzaFault::RegistrationRequired),
-                }
+                let own = page.members.iter().chain(page.own.as_deref());
+                let own = own.filter(|it| it.member.address.as_str() == own_address).cloned();
+                let found: Vec<_> = own.take(1).collect();
+                self.walk.title = page.title.clone();
+                self.walk.found = found;
+                Step::Done
             }
             // It is another's, or a name that is taken for good; or the account makes none now, and
             // may find one that is there.
@@ -239,14 +265,15 @@ impl Entering {
             }
             // Another device of the account was quicker.
             (Stage::Joining, RoomAnswer::Changed | RoomAnswer::Failed(ChatFault::Unchanged)) => {
-                (self.stage, self.has_joined) = (Stage::History, true);
+                let is_channel = self.walk.room.is_channel();
+                self.stage = if is_channel { Stage::History } else { Stage::Entering };
+                self.has_joined = true;
                 Step::Ask
             }
             // Whoever subscribes to a channel is shown itself alone.
             (Stage::Members, RoomAnswer::Failed(ChatFault::Forbidden))
                 if self.walk.room.is_channel() =>
             {
-                self.walk.is_channel();
                 Step::Done
             }
             // For members alone (7.2.6).
@@ -256,9 +283,58 @@ impl Entering {
             (_, RoomAnswer::Failed(ChatFault::NotMember)) => {
                 Step::Refused(StanzaFault::RegistrationRequired)
             }
+            // A name that none may have.
+            (Stage::Entering, RoomAnswer::Failed(ChatFault::Invalid)) => {
+                Step::Refused(StanzaFault::JidMalformed)
+            }
             (_, RoomAnswer::Failed(why)) => Step::Refused(fault_of(why)),
             _ => Step::Refused(StanzaFault::ResourceConstraint),
         }
+    }
+
+    /// The statuses of the device's own presence (7.2.2, 10.1.1).
+    pub(super) fn told(&self, own_nick: &str) -> String {
+        let mut told = "<status code='100'/><status code='110'/>".to_owned();
+        if self.is_made {
+            told.push_str("<status code='201'/>");
+        }
+        if *self.nick != *own_nick {
+            told.push_str("<status code='210'/>");
+        }
+        told
+    }
+
+    /// Occupants, as the account sees them.
+    pub(super) fn entered(&self, account: &AccountAddress) -> RoomEntered {
+        let entered = self.entered.as_deref().cloned();
+        entered.unwrap_or_else(|| alone_in(&self.walk, account))
+    }
+
+    /// Whether nothing but the first question was asked.
+    fn is_first(&self) -> bool {
+        let is_channel = self.walk.room.is_channel();
+        self.stage == if is_channel { Stage::History } else { Stage::Entering }
+    }
+}
+
+/// A channel as whoever has entered it sees it: itself alone, which has a voice if it publishes.
+fn alone_in(walk: &Walk, account: &AccountAddress) -> RoomEntered {
+    let role = walk.found.first().map_or(GroupRole::Member, |it| it.role);
+    let own = Occupant {
+        nick: nick_of(&walk.room, account).into(),
+        account: account.clone(),
+        device: Box::default(),
+        role: Some(role),
+        silent: role == GroupRole::Member,
+        show: OccupantShow::default(),
+    };
+    RoomEntered {
+        number: 0,
+        group: walk.room.clone(),
+        last: 0,
+        own: Arc::new(own),
+        others: Vec::new(),
+        title: walk.title.clone(),
     }
 }
 
@@ -286,16 +362,26 @@ impl Session {
         if is_leaving {
             return self.leaves(room, out);
         }
-        let is_in = self.room(room).is_some();
-        let Ok(show) = shows::shown(presence) else {
+        let own = self.room(room).map(|it| it.own.nick.clone());
+        let is_in = own.is_some();
+        let Ok(show) = news::shown(presence) else {
             return self.entry_makes_no_sense(about, StanzaFault::PolicyViolation, out);
         };
         if presence.child("x", MUC).is_none() {
-            // One's own name is that of the account, and nobody takes another (7.6).
-            if !is_in || **nick != *self.own_nick(room) {
-                return self.entry_makes_no_sense(about, StanzaFault::NotAcceptable, out);
+            let (id, to) = (about.0.map(Box::from), about.1.unwrap_or_default().into());
+            match own {
+                None => self.entry_makes_no_sense(about, StanzaFault::NotAcceptable, out),
+                Some(own) if own == *nick || room.is_channel() => {
+                    self.says_in_room(room, OccupancyAsk::Show(show), out);
+                }
+                // Another name is wanted (7.6).
+                Some(_) => {
+                    let what = RoomWhat::Rename(Box::new(room.clone()), nick.clone());
+                    let ask = RoomAsk { stanza: "presence", id, to, what, place: None };
+                    self.ask_room(now, ask, out);
+                }
             }
-            return self.looks_at(room, GroupLook::Shows(show), out);
+            return;
         }
         if !self.has(Session::AVAILABLE) {
             return self.entry_makes_no_sense(about, StanzaFault::UnexpectedRequest, out);
@@ -305,8 +391,6 @@ impl Session {
         if !is_in && rooms.entered.len() + entering.count() >= rooms_max.into() {
             return self.refuse_entry(about, StanzaFault::PolicyViolation, out);
         }
-        // Before it reads anything there: a temporary room that it finds stays.
-        self.looks_at(room, GroupLook::Begins, out);
         let entering = Entering::new(room, nick, presence, true);
         let what = RoomWhat::Enter(Box::new(entering));
         let (id, to) = (about.0.map(Box::from), to.unwrap_or_default().as_ref().into());
@@ -337,47 +421,36 @@ impl Session {
         }
         let history = entering.history(now.wall_ms, |it, out| self.put_in_room(it, true, out));
         let place = entering.place();
-        let Entering { walk, nick, is_made, show, .. } = entering;
-        let own = account_of(self.account(), self.domain());
-        let is_own = |it: &&MemberStatus| Some(&it.member.address) == own.as_ref();
-        for member in walk.found.iter().filter(|it| !is_own(it)) {
-            self.write_occupant(Occupant::of(&walk, member), ("", ""), out);
+        let Some(account) = self.own_address() else { return };
+        let entered = entering.entered(&account);
+        let told = entering.told(&entered.own.nick);
+        let Entering { walk, missed, .. } = entering;
+        let room = walk.room;
+        let RoomEntered { own, others, title, last, .. } = entered;
+        let jid = self.jid().to_owned();
+        let reader = Reader { to: &jid, account: &account, nick: &own.nick };
+        for occupant in &others {
+            reader.put(&room, occupant, ("", ""), out.bytes());
+            self.counts_sent(out);
         }
-        let mut told = "<status code='100'/><status code='110'/>".to_owned();
-        if is_made {
-            told.push_str("<status code='201'/>");
-        }
-        if *nick != *self.own_nick(&walk.room) {
-            told.push_str("<status code='210'/>");
-        }
-        let (mut role, mut is_muted) = (GroupRole::Member, false);
-        if let Some(member) = walk.found.iter().find(is_own) {
-            (role, is_muted) = (member.role, member.muted);
-            self.write_occupant(Occupant::of(&walk, member), ("", &told), out);
-        } else if let Some(account) = &own {
-            // Whoever subscribes to a channel is on no list that it may read.
-            let (room, is_silent, show) = (&walk.room, true, None);
-            let occupant = Occupant { room, account, role, is_silent, show };
-            self.write_occupant(occupant, ("", &told), out);
-        }
+        reader.put(&room, &own, ("", &told), out.bytes());
+        self.counts_sent(out);
         for stanza in history {
             out.bytes().extend_from_slice(&stanza);
             self.counts_sent(out);
         }
-        let is_hidden = walk.room.is_channel() && walk.title.is_empty();
-        let title = if is_hidden { name_of(&walk.room, &walk.title) } else { &walk.title };
-        self.write_subject(&walk.room, (None, title), out);
-        let (address, is_closed) = (walk.room.clone(), walk.is_closed);
-        let (is_unlocked, shows) = (walk.is_unlocked, Shows::of(&walk.found));
-        let room = Room { address, place, role, is_muted, is_closed, is_unlocked, shows };
+        let is_hidden = room.is_channel() && title.is_empty();
+        let title = if is_hidden { name_of(&room, &title) } else { &title };
+        self.write_subject(&room, (None, title), out);
+        let it = Room { address: room.clone(), place, behind: place, last, own };
         let rooms = self.rooms();
-        match rooms.at(&walk.room) {
-            Some(it) => *it = room,
-            None => rooms.entered.push(room),
+        match rooms.at(&room) {
+            Some(before) => *before = it,
+            None => rooms.entered.push(it),
         }
-        // It has said so before it read; that may have been lost.
-        let look = if show.is_plain() { GroupLook::Begins } else { GroupLook::Shows(show) };
-        self.looks_at(&walk.room, look, out);
+        for news in missed {
+            self.in_room(now, news, out);
+        }
     }
 
     /// The title of a room (8.1), and who gave it.
@@ -393,26 +466,40 @@ impl Session {
 
     /// The session leaves a room, or was about to enter it. It is a member still.
     fn leaves(&mut self, room: &AccountAddress, out: &mut Out) {
+        self.write_left(room, "", out);
         let Some(rooms) = self.busy.as_mut().and_then(|busy| busy.rooms.as_mut()) else { return };
-        let at = rooms.entered.iter().position(|it| it.address == *room);
-        let room_left = at.map(|at| rooms.entered.remove(at));
-        let role = room_left.as_ref().map(|it| it.role);
-        let mut was_entering = false;
+        let before = rooms.entered.len();
+        rooms.entered.retain(|it| it.address != *room);
+        let was_in = rooms.entered.len() < before;
+        let (mut was_entering, mut nick) = (false, None);
         for ask in &mut rooms.asks {
             if let RoomWhat::Enter(entering) = &mut ask.what
                 && entering.walk.room == *room
             {
                 was_entering |= !entering.is_left;
                 entering.is_left = true;
+                nick = Some(entering.nick.clone());
             }
         }
-        let own = account_of(self.account(), self.domain());
-        if let Some(own) = own.filter(|_| role.is_some() || was_entering) {
-            let role = role.unwrap_or(GroupRole::Member);
-            self.write_gone((room, &own), Gone::Away(role), out);
+        if was_entering && !was_in {
+            self.write_never_in(room, nick.unwrap_or_default(), out);
         }
-        if room_left.is_some() || was_entering {
+        if was_in || was_entering {
             self.looks_away(room, out);
+        }
+    }
+
+    /// Shows a device that left before it was in that it is not.
+    fn write_never_in(&mut self, room: &AccountAddress, nick: Box<str>, out: &mut Out) {
+        let Some(account) = self.own_address() else { return };
+        let (device, role) = (self.resource().into(), None);
+        let (silent, show) = (false, OccupantShow::default());
+        let own = Occupant { nick, account: account.clone(), device, role, silent, show };
+        let reader = Reader { to: self.jid(), account: &account, nick: &own.nick };
+        let event = RoomEvent::Gone(Arc::new(own.clone()), RoomExit::Left);
+        for stanza in reader.shown(room, &event, "") {
+            out.bytes().extend_from_slice(&stanza);
+            self.counts_sent(out);
         }
     }
 

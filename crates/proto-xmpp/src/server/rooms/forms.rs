@@ -109,6 +109,6 @@ pub(super) fn information(walk: &Walk) -> String {
     let described = if walk.description.is_empty() { &walk.title } else { &walk.description };
     fields += &field("muc#roominfo_description", "text-single", &[described]);
     fields += &field("muc#roominfo_subject", "text-single", &[&walk.title]);
-    fields += &field("muc#roominfo_occupants", "text-single", &[&walk.total.to_string()]);
+    fields += &field("muc#roominfo_occupants", "text-single", &[&walk.occupants.to_string()]);
     format!("<x xmlns='{FORMS}' type='result'>{fields}</x>")
 }

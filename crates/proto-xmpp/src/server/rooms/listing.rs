@@ -4,7 +4,7 @@
 //! Invariant: a list is whole, or refused.
 
 use super::forms::Configuration;
-use super::occupants::{Occupant, is_silent, nick_of, role_in_room};
+use super::occupants::{is_silent, role_in_room};
 use super::walk::Walk;
 use super::{MUC_ADMIN, RoomAnswer, Step, fault_of};
 use crate::fault::StanzaFault;
@@ -12,7 +12,7 @@ use crate::render::room::reason;
 use crate::xml::scan::Element;
 use crate::xml::text::escaped;
 use model::account::AccountAddress;
-use model::chat::{ChatFault, GroupRole, MemberStatus};
+use model::chat::{ChatFault, GroupRole, MemberStatus, nick_of};
 
 /// Members that are listed by a role. More are refused.
 const MEMBERS_LISTED_MAX: usize = 1_024;
@@ -122,7 +122,7 @@ impl Listing {
         };
         let (wanted, is_closed) = (&self.wanted, page.closed);
         let is_wanted = |member: &MemberStatus, found: usize| {
-            let role_in_room = role_in_room(member.role, is_silent(member, is_closed));
+            let role_in_room = role_in_room(Some(member.role), is_silent(member, is_closed));
             let has = match wanted {
                 Wanted::Affiliation(role) => member.role == *role,
                 Wanted::Outcasts => true,
@@ -153,9 +153,11 @@ impl Listing {
                     why => format!("<item affiliation='outcast' jid='{jid}'>{why}</item>"),
                 };
             }
-            let occupant = Occupant::of(&self.walk, member);
-            let (jid, nick) = (occupant.account, nick_of(occupant.room, occupant.account));
-            let (affiliation, role) = (member.role.word(), occupant.role());
+            let jid = &member.member.address;
+            let nick = nick_of(&self.walk.room, jid);
+            let is_silent = is_silent(member, self.walk.is_closed);
+            let (affiliation, role) =
+                (member.role.word(), role_in_room(Some(member.role), is_silent));
             format!("<item affiliation='{affiliation}' role='{role}' jid='{jid}' nick='{nick}'/>")
         };
         let items: String = self.walk.found.iter().map(item).collect();

@@ -144,7 +144,7 @@ impl Session {
         let renamed = if *nick == *own { "" } else { "<status code='210'/>" };
         let told = format!("<status code='100'/><status code='110'/>{renamed}");
         let is_silent = (joined.muted || joined.state.quiet) && joined.role == GroupRole::Member;
-        let role = super::occupants::role_in_room(joined.role, is_silent);
+        let role = super::occupants::role_in_room(Some(joined.role), is_silent);
         self.write_live_self(&room, ("", (affiliation(joined.role), role)), &told, out);
         for said in &joined.history {
             if wished.wants(now.wall_ms, &said.message)

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! presence, iq ─► line of questions ─► the first is with the service ─► its next step, or answered
-//! message      ─► Send ─► the group ─► inbox ─► of a room that was entered: a stanza of the room
+//! message      ─► Send ─► the group ─► inbox, or news ─► of a room that was entered: its stanza
 //! ```
 //! A session's questions about rooms are asked one after the other, so that it has one reading
 //! under way besides its inbox's. Kept of a room is its address and the last place that was shown;
-//! both go with [`Busy`](super::busy::Busy) when no room is left. Knows nothing of who looks at a
-//! group at the moment: an occupant is a member. Invariant: each question is answered once; of a
+//! both go with [`Busy`](super::busy::Busy) when no room is left. Who is in a room is known to its
+//! home, which sends news of it. Invariant: each question is answered once; of a
 //! room that was entered each message of the group is shown once, in the group's order.
 
 pub mod abroad;
@@ -22,8 +22,8 @@ mod listing;
 mod live;
 mod live_disco;
 mod moderation;
+mod news;
 mod occupants;
-mod shows;
 mod talk;
 mod walk;
 
@@ -44,17 +44,16 @@ use live::{LiveAsk, LiveRoom};
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
     CHANNEL_SERVICE, ChatDelivery, ChatFault, ChatRequest, ConversationsPage, GROUP_SERVICE,
-    GroupOrder, GroupRole, GroupVerb, HistoryPage, HistoryRange, MembersPage, MembersRange,
-    PublicPage, PublicRange, RecallOrder,
+    GroupOrder, GroupVerb, HistoryPage, HistoryRange, MembersPage, MembersRange, OccupancyAsk,
+    OccupancyRequest, Occupant, PublicPage, PublicRange, RecallOrder, RoomEntered,
 };
 use model::counters::ChatCounter;
 use model::timeline::Seq;
 use moderation::Moderating;
-use occupants::Refreshing;
-pub(super) use occupants::nick_of;
-use shows::Shows;
+use news::Catching;
 use std::collections::VecDeque;
-use talk::Reflecting;
+use std::sync::Arc;
+use talk::{Reflecting, Whisper};
 
 /// The namespace of rooms (XEP-0045 17.2).
 const MUC: &str = "http://jabber.org/protocol/muc";
@@ -80,16 +79,12 @@ struct Room {
     address: AccountAddress,
     /// The last place of the group's conversation that was shown, or was before what was.
     place: Seq,
-    /// The role of the account.
-    role: GroupRole,
-    /// Whether the member is muted, whether or not the room is moderated.
-    is_muted: bool,
-    /// Only owner and admins may say something.
-    is_closed: bool,
-    /// Whether anybody may enter.
-    is_unlocked: bool,
-    /// How its occupants are there, as far as they have said so.
-    shows: Shows,
+    /// The last place that came as news; beyond `place`, what is between is being read.
+    behind: Seq,
+    /// Number of the last news.
+    last: u64,
+    /// The occupant that the device is.
+    own: Arc<Occupant>,
 }
 
 /// A question about rooms.
@@ -106,7 +101,10 @@ struct RoomAsk {
 /// A question about a room, and its progress.
 enum RoomWhat {
     Enter(Box<Entering>),
-    Refresh(Refreshing),
+    /// The device takes another name.
+    Rename(Box<AccountAddress>, Box<str>),
+    Catch(Catching),
+    Whisper(Box<Whisper>),
     Look(Looking),
     List(Listing),
     Items(Items),
@@ -123,6 +121,7 @@ enum RoomRequest {
     Conversations { before: Seq, count: u16 },
     Public(PublicRange),
     Recall(RecallOrder),
+    Room(AccountAddress, OccupancyAsk),
 }
 
 /// Answer of the service to a request.
@@ -132,6 +131,8 @@ enum RoomAnswer<'a> {
     History(&'a HistoryPage),
     Conversations(&'a ConversationsPage),
     Public(&'a PublicPage),
+    Entered(&'a RoomEntered),
+    Occupant(&'a Arc<Occupant>),
     Changed,
     Failed(ChatFault),
 }
@@ -166,8 +167,8 @@ impl Rooms {
         let live = self.live.len() * size_of::<LiveRoom>();
         let asks = self.asks.len() * size_of::<RoomAsk>();
         let live_asks = self.live_asks.len() * size_of::<LiveAsk>();
-        let shows: usize = self.entered.iter().map(|it| it.shows.weight()).sum();
-        self.entered.len() * size_of::<Room>() + shows + asks + live + live_asks
+        let own: usize = self.entered.iter().map(|it| it.own.weight()).sum();
+        self.entered.len() * size_of::<Room>() + own + asks + live + live_asks
     }
 
     /// Whether nothing is kept of rooms.
@@ -184,8 +185,7 @@ impl Rooms {
 impl Room {
     /// The role of the account, and whether it has no voice.
     fn standing(&self) -> Standing {
-        let is_silent = self.is_muted || self.is_closed;
-        (self.role, is_silent && self.role == GroupRole::Member)
+        (self.own.role, self.own.silent)
     }
 }
 
@@ -193,7 +193,11 @@ impl RoomWhat {
     fn request(&self) -> RoomRequest {
         match self {
             RoomWhat::Enter(entering) => entering.request(),
-            RoomWhat::Refresh(refreshing) => refreshing.walk.request(),
+            RoomWhat::Rename(room, nick) => {
+                RoomRequest::Room((**room).clone(), OccupancyAsk::Rename(nick.clone()))
+            }
+            RoomWhat::Catch(catching) => catching.request(),
+            RoomWhat::Whisper(whisper) => whisper.request(),
             RoomWhat::Look(looking) => looking.walk.request(),
             RoomWhat::List(listing) => listing.walk.request(),
             RoomWhat::Items(items) => items.request(),
@@ -208,7 +212,7 @@ impl RoomWhat {
     fn holds_inbox(&self) -> bool {
         match self {
             RoomWhat::Enter(entering) => entering.holds_inbox(),
-            RoomWhat::Reflect(_) => true,
+            RoomWhat::Reflect(_) | RoomWhat::Catch(_) => true,
             _ => false,
         }
     }
@@ -217,7 +221,9 @@ impl RoomWhat {
     fn take(&mut self, own: &str, answer: RoomAnswer<'_>) -> Step {
         match self {
             RoomWhat::Enter(entering) => entering.take(own, answer),
-            RoomWhat::Refresh(refreshing) => refreshing.take(answer),
+            RoomWhat::Rename(..) => renamed(answer),
+            RoomWhat::Catch(catching) => catching.take(answer),
+            RoomWhat::Whisper(whisper) => whisper.take(answer),
             RoomWhat::Look(looking) => looking.take(answer),
             RoomWhat::List(listing) => listing.take(answer),
             RoomWhat::Items(items) => items.take(answer),
@@ -277,6 +283,10 @@ impl Session {
             RoomRequest::Recall(order) => {
                 ChatRequest::Recall { session, number, order: Box::new(order) }
             }
+            RoomRequest::Room(group, ask) => {
+                let group = group.into();
+                ChatRequest::Room(Box::new(OccupancyRequest { session, number, group, ask }))
+            }
             RoomRequest::Order { group, verb, title, members } => {
                 let (group, client_id) = (Some(group.into()), self.made_up(now, out));
                 let order = GroupOrder { group, client_id, verb, title, members };
@@ -293,6 +303,11 @@ impl Session {
             ChatDelivery::Conversations(page) => (page.number, RoomAnswer::Conversations(page)),
             ChatDelivery::PublicGroups(page) => (page.number, RoomAnswer::Public(page)),
             ChatDelivery::Changed(changed) => (changed.number, RoomAnswer::Changed),
+            ChatDelivery::RoomEntered(entered) => (entered.number, RoomAnswer::Entered(entered)),
+            ChatDelivery::Occupant { number, occupant } => {
+                (*number, RoomAnswer::Occupant(occupant))
+            }
+            ChatDelivery::Done { number } => (*number, RoomAnswer::Changed),
             // Something was called back.
             ChatDelivery::Sent { number, .. } => (*number, RoomAnswer::Changed),
             _ => return false,
@@ -351,7 +366,10 @@ impl Session {
         match (step, what) {
             (_, RoomWhat::Enter(entering)) if entering.is_left => {}
             // The server asks that for itself.
-            (Step::Refused(_), RoomWhat::Refresh(_) | RoomWhat::Reflect(_)) => {}
+            (Step::Refused(_), RoomWhat::Reflect(_)) => {}
+            (Step::Refused(_), RoomWhat::Catch(catching)) => self.caught(now, &catching, None, out),
+            // A name that cannot be had leaves the device in the room (7.6).
+            (Step::Refused(fault), RoomWhat::Rename(..)) => self.refuse_entry(about, fault, out),
             (Step::Refused(fault), RoomWhat::Enter(entering)) => {
                 self.looks_away(&entering.walk.room, out);
                 self.refuse_entry(about, fault, out);
@@ -363,7 +381,17 @@ impl Session {
                     self.reflect(&reflecting, page, out);
                 }
             }
-            (_, RoomWhat::Refresh(refreshing)) => self.refresh(&refreshing, out),
+            (_, RoomWhat::Rename(..)) => {}
+            (_, RoomWhat::Catch(catching)) => {
+                if let RoomAnswer::History(page) = answer {
+                    self.caught(now, &catching, Some(page), out);
+                }
+            }
+            (_, RoomWhat::Whisper(whisper)) => {
+                if let RoomAnswer::Occupant(occupant) = answer {
+                    self.whispers(now, (*whisper, &occupant.account), about, out);
+                }
+            }
             (_, RoomWhat::Look(looking)) => self.looked(now, looking, about, out),
             (_, RoomWhat::List(listing)) => self.answers(about, &listing.result(), out),
             (_, RoomWhat::Items(items)) => self.answers(about, &items.result(), out),
@@ -395,6 +423,16 @@ impl Session {
     ) {
         out.count(ChatCounter::Invalid);
         self.refuse(stanza, about, fault, out);
+    }
+}
+
+/// Result of a request for another name.
+fn renamed(answer: RoomAnswer<'_>) -> Step {
+    match answer {
+        RoomAnswer::Changed => Step::Done,
+        RoomAnswer::Failed(ChatFault::Invalid) => Step::Refused(StanzaFault::JidMalformed),
+        RoomAnswer::Failed(why) => Step::Refused(fault_of(why)),
+        _ => Step::Refused(StanzaFault::ResourceConstraint),
     }
 }
 

@@ -6,19 +6,21 @@
 
 use super::administration::{Ordering, reason_of};
 use super::occupants::account_of;
-use super::{RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
+use super::{OccupancyAsk, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::message::transient;
 use crate::render::room::{RoomRendering, domain_of, write_in_room};
-use crate::render::{self, MUC_USER};
+use crate::render::{self, MUC_USER, StanzaContent};
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::stanza::kind;
 use crate::xml::scan::Element;
 use base::time::Now;
 use model::account::{AccountAddress, Addressee};
-use model::chat::{ChatFault, ChatMessage, GroupVerb, HistoryPage, HistoryRange};
+use model::chat::{
+    ChatFault, ChatMessage, ChatState, Content, GroupVerb, HistoryPage, HistoryRange,
+};
 use model::timeline::Seq;
 
 /// Most people that one stanza invites.
@@ -40,6 +42,33 @@ impl Reflecting {
     pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
         match answer {
             RoomAnswer::History(_) => Step::Done,
+            RoomAnswer::Failed(why) => Step::Refused(fault_of(why)),
+            _ => Step::Refused(StanzaFault::ResourceConstraint),
+        }
+    }
+}
+
+/// A message to one occupant, whose account is looked up by the name (7.5).
+pub(super) struct Whisper {
+    room: AccountAddress,
+    nick: Box<str>,
+    what: Whispered,
+}
+
+/// Kind of a message to one occupant.
+enum Whispered {
+    Said(StanzaContent),
+    Told(Option<ChatState>, Content),
+}
+
+impl Whisper {
+    pub(super) fn request(&self) -> RoomRequest {
+        RoomRequest::Room(self.room.clone(), OccupancyAsk::Find(self.nick.clone()))
+    }
+
+    pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
+        match answer {
+            RoomAnswer::Occupant(_) => Step::Done,
             RoomAnswer::Failed(why) => Step::Refused(fault_of(why)),
             _ => Step::Refused(StanzaFault::ResourceConstraint),
         }
@@ -103,20 +132,35 @@ impl Session {
         about: (Option<&str>, Option<&str>),
         (message, out): (&Element<'_, '_>, &mut Out),
     ) {
-        let account = account_of(nick, self.domain()).filter(|it| !it.is_group());
-        let fault = match account {
-            _ if self.room(room).is_none() => StanzaFault::NotAcceptable,
-            None => StanzaFault::ItemNotFound,
-            Some(account) => {
-                if let Some(told) = transient::told(message) {
-                    self.tells((account, about), told, out);
-                } else if let Some(said) = render::said(message) {
-                    self.says(now, (account, about), (message, said), out);
-                }
-                return;
-            }
+        if self.room(room).is_none() || room.is_channel() {
+            return self.refuse_here("message", about, StanzaFault::NotAcceptable, out);
+        }
+        let what = match (transient::told(message), render::said(message)) {
+            (Some((state, content)), _) => Whispered::Told(state, content),
+            (None, Some(said)) => Whispered::Said(said),
+            (None, None) => return,
         };
-        self.refuse_here("message", about, fault, out);
+        let whisper = Whisper { room: room.clone(), nick: nick.into(), what };
+        let place = self.received();
+        let what = RoomWhat::Whisper(Box::new(whisper));
+        let (id, to) = (about.0.map(Box::from), about.1.unwrap_or_default().into());
+        self.ask_room(now, RoomAsk { stanza: "message", id, to, what, place }, out);
+    }
+
+    /// The account of an occupant is known that a message is for.
+    pub(super) fn whispers(
+        &mut self,
+        now: Now,
+        (whisper, account): (Whisper, &AccountAddress),
+        about: (Option<&str>, Option<&str>),
+        out: &mut Out,
+    ) {
+        match whisper.what {
+            Whispered::Told(state, content) => {
+                self.tells((account.clone(), about), (state, content), out);
+            }
+            Whispered::Said(said) => self.sends(now, (account.clone(), about), said, out),
+        }
     }
 
     /// An invitation is sent through the room (7.8.2), or declined; or it is about voice.

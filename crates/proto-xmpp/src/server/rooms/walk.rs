@@ -28,6 +28,7 @@ pub(super) struct Walk {
     /// Whether it lists banned accounts instead of members.
     is_of_banned: bool,
     pub(super) total: u32,
+    pub(super) occupants: u32,
     /// Members that are wanted.
     pub(super) found: Vec<MemberStatus>,
 }
@@ -48,6 +49,7 @@ impl Walk {
             is_temporary: false,
             is_of_banned: false,
             total: 0,
+            occupants: 0,
             found: Vec::new(),
         }
     }
@@ -92,7 +94,7 @@ impl Walk {
         (self.title, self.is_closed) = (page.title.clone(), page.closed);
         (self.description, self.is_unlocked) = (page.description.clone(), page.unlocked);
         (self.is_public, self.is_temporary) = (page.public, page.temporary);
-        self.total = page.total;
+        (self.total, self.occupants) = (page.total, page.occupants);
         self.seen += page.members.len() as u32;
         for member in &page.members {
             if keeps(member, self.found.len()) {

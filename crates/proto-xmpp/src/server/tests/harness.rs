@@ -8,8 +8,8 @@ use model::account::{AccountAddress, AccountId};
 pub(crate) use model::chat::ChatRequest;
 use model::chat::foreign::ForeignDomains;
 use model::chat::{
-    ChatDelivery, ChatMessage, ClientMessageId, Content, Conversation, GroupLook, InboxPage,
-    LoggedIn, PeopleAsk,
+    ChatDelivery, ChatMessage, ClientMessageId, Content, Conversation, InboxPage, LoggedIn,
+    OccupancyAsk, PeopleAsk,
 };
 use model::id::SessionRef;
 use model::link::{Link, Protocol, TlsFacts};
@@ -250,7 +250,7 @@ pub(crate) fn bodies(mut sent: &str) -> Vec<String> {
 pub(crate) fn words(side: &mut Side) -> Vec<ChatRequest> {
     let is_quiet = |word: &ChatRequest| match word {
         ChatRequest::People(asked) => matches!(asked.ask, PeopleAsk::Present(_)),
-        ChatRequest::LookAtGroup(looking) => !matches!(looking.look, GroupLook::Shows(_)),
+        ChatRequest::Room(asked) => matches!(asked.ask, OccupancyAsk::Leave),
         _ => false,
     };
     let words = side.take_words_as::<ChatRequest>().into_iter();

@@ -76,6 +76,7 @@ fn stanzas_are_answered_however_they_are_cut() {
                     ChatRequest::HandTo(_) => "hand-to",
                     ChatRequest::Standing { .. } => "standing",
                     ChatRequest::Members { .. } => "members",
+                    ChatRequest::Room(_) => "room",
                     ChatRequest::History { .. } => "history",
                     ChatRequest::Group { .. } => "group",
                     ChatRequest::Conversations { .. } => "conversations",

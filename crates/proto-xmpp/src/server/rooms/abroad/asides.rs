@@ -55,8 +55,8 @@ impl RoomsAbroad {
             let whom: Vec<String> = match aside.what {
                 AsideWhat::Declined(_) => vec![account.as_str().into()],
                 AsideWhat::Voice => {
-                    let seats = self.seats.room(room).into_iter().flat_map(|it| &it.seats);
-                    let its = seats.filter(|seat| seat.account == *account);
+                    let seats = self.seats.room(room);
+                    let its = seats.iter().filter(|seat| seat.account == *account);
                     its.map(|seat| full_jid(account, &seat.device)).collect()
                 }
             };

@@ -15,15 +15,14 @@ use crate::server::iq::PING;
 use crate::server::rooms::administration::Ordering;
 use crate::server::rooms::disco::{Reply, asks_room, asks_service};
 use crate::server::rooms::entering::Entering;
-use crate::server::rooms::occupants::account_of;
-use crate::server::rooms::shows::shown;
+use crate::server::rooms::news::shown;
 use crate::server::rooms::talk::mediated;
-use crate::server::rooms::{MUC, RoomAsk, RoomWhat, subject_alone};
+use crate::server::rooms::{MUC, OccupancyAsk, RoomAsk, RoomWhat, subject_alone};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::xml::scan::{Element, Scan};
 use base::time::Now;
 use model::account::{AccountAddress, Addressee};
-use model::chat::{DEVICE_NAME_BYTES_MAX, GroupVerb, NewMessage};
+use model::chat::{ChatDelivery, ChatFault, DEVICE_NAME_BYTES_MAX, GroupVerb, NewMessage, nick_of};
 use model::ports::chat::ErrandWhat;
 
 /// Device of an account.
@@ -66,7 +65,6 @@ impl RoomsAbroad {
             ("iq", "get" | "set") => self.question(now, from, &to, &stanza),
             _ => self.cannot(&stanza, StanzaFault::BadRequest),
         }
-        self.takes_guests_out(now);
     }
 
     /// A stanza is refused here: it makes no sense whatever the group is, which is counted, or
@@ -92,16 +90,22 @@ impl RoomsAbroad {
         (room, nick): (&AccountAddress, &str),
         stanza: &Element<'_, '_>,
     ) {
-        let is_in = self.seats.at(room, (&who.0, &who.1)).is_some();
+        let own = self.seats.at(room, (&who.0, &who.1)).map(|it| it.own.nick.clone());
+        let is_in = own.is_some();
         let Ok(show) = shown(stanza) else {
             return self.cannot(stanza, StanzaFault::PolicyViolation);
         };
         if stanza.child("x", MUC).is_none() {
-            // One's name is that of the account, and nobody takes another (7.6).
-            if !is_in || *nick != *who.0.as_str() {
-                return self.cannot(stanza, StanzaFault::NotAcceptable);
+            match own {
+                None => self.cannot(stanza, StanzaFault::NotAcceptable),
+                Some(own) if *own == *nick => self.says_show(now, who, room, show),
+                // Another name is wanted (7.6).
+                Some(_) => {
+                    let what = RoomWhat::Rename(Box::new(room.clone()), nick.into());
+                    self.asks(now, (who, room.clone()), ("presence", stanza), what);
+                }
             }
-            return self.says_show(now, who, room, show);
+            return;
         }
         let domain = who.0.domain();
         let entering = self.entering.values().map(Vec::len).sum::<usize>();
@@ -143,18 +147,13 @@ impl RoomsAbroad {
         (room, nick, is_for_all): (&AccountAddress, Option<&str>, bool),
         stanza: &Element<'_, '_>,
     ) {
-        let is_in = self.seats.at(room, (&who.0, &who.1)).is_some();
-        let to = match (nick, is_for_all) {
+        let own = self.seats.at(room, (&who.0, &who.1)).map(|it| it.own.nick.clone());
+        match (nick, is_for_all) {
             (Some(_), true) => return self.cannot(stanza, StanzaFault::BadRequest),
             (None, false) => return self.mediates(now, who, room, stanza),
-            _ if !is_in => return self.cannot(stanza, StanzaFault::NotAcceptable),
-            (None, true) => room.clone(),
-            (Some(nick), false) => match account_of(nick, &self.own) {
-                // What is for another server is that one's to hear.
-                Some(account) if account.domain() == &*self.own => account,
-                _ => return self.cannot(stanza, StanzaFault::ItemNotFound),
-            },
-        };
+            _ if own.is_none() => return self.cannot(stanza, StanzaFault::NotAcceptable),
+            _ => {}
+        }
         if let Some(title) = subject_alone(stanza).filter(|_| is_for_all) {
             let what = RoomWhat::Order(Ordering::verb(room.clone(), GroupVerb::Rename, title));
             return self.asks(now, (who, room.clone()), ("message", stanza), what);
@@ -163,15 +162,57 @@ impl RoomsAbroad {
         let said = render::said(stanza).filter(|_| transient::told(stanza).is_none());
         let Some(said) = said else { return };
         let client_id = said.client_id.unwrap_or_else(|| self.made_up());
-        let new = NewMessage { to: Addressee::from(to), client_id, content: said.content };
+        let mut new =
+            NewMessage { to: Addressee::from(room.clone()), client_id, content: said.content };
         let id = stanza.attribute("id").map(|id| id.as_ref().into());
         let whom = stanza.attribute("to").unwrap_or_default().as_ref().into();
         let ((account, device), room) = (who, room.clone());
-        let what = AskedWhat::Say(id, whom);
-        let asked = Asked { account, device, room, what, since: now.mono };
-        if !self.ask(asked, ErrandWhat::Send(Box::new(new))) {
+        let (what, errand) = match nick {
+            Some(nick) => {
+                let find = OccupancyAsk::Find(nick.into());
+                let errand = ErrandWhat::Room(room.clone().into(), find);
+                (AskedWhat::Find(id, whom, Box::new(new)), errand)
+            }
+            None => {
+                let own = own.filter(|own| **own != *nick_of(&room, &account));
+                new.content.nick = own;
+                (AskedWhat::Say(id, whom), ErrandWhat::Send(Box::new(new)))
+            }
+        };
+        if !self.ask(Asked { account, device, room, what, since: now.mono }, errand) {
             self.cannot(stanza, StanzaFault::ResourceConstraint);
         }
+    }
+
+    /// The account of an occupant is known that a message is for, or not.
+    pub(super) fn found(
+        &mut self,
+        now: Now,
+        (who, room): (Who, AccountAddress),
+        (id, to, new): (Option<Box<str>>, Box<str>, NewMessage),
+        told: &ChatDelivery,
+    ) {
+        let account = match told {
+            // What is for another server is that one's to hear.
+            ChatDelivery::Occupant { occupant, .. } if *occupant.account.domain() == *self.own => {
+                occupant.account.clone()
+            }
+            ChatDelivery::Failed { why: ChatFault::Busy, .. } => {
+                let fault = StanzaFault::ResourceConstraint;
+                return self.refuse(&who, "message", (id.as_deref(), &to), fault);
+            }
+            _ => {
+                let fault = StanzaFault::ItemNotFound;
+                return self.refuse(&who, "message", (id.as_deref(), &to), fault);
+            }
+        };
+        let new = NewMessage { to: Addressee::from(account), ..new };
+        let (account, device) = who;
+        let what = AskedWhat::Say(id, to);
+        self.puts(
+            Asked { account, device, room, what, since: now.mono },
+            ErrandWhat::Send(Box::new(new)),
+        );
     }
 
     /// An invitation that is declined, or sent through the room (7.8.2); or it is about voice.
@@ -207,7 +248,8 @@ impl RoomsAbroad {
             (Some(room), Some(nick)) => {
                 let who = device_of(from.clone());
                 let who = who.filter(|it| self.seats.at(room, (&it.0, &it.1)).is_some());
-                let is_own = who.as_ref().is_some_and(|it| *it.0.as_str() == **nick);
+                let own = who.as_ref().and_then(|it| self.seats.at(room, (&it.0, &it.1)));
+                let is_own = own.is_some_and(|it| it.own.nick == *nick);
                 match (who, asked.is("ping", PING) && !is_set && is_own) {
                     (None, _) => Err(StanzaFault::NotAcceptable),
                     (Some(_), true) => Ok(Reply::Now(String::new())),

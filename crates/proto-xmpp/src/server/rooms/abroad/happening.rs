@@ -2,30 +2,29 @@
 //! roles.
 //!
 //! Invariant: of a room that was entered each message of the group behind its history is shown once
-//! to each seat, while its account is a member; a seat that misses one is out, and gets notice.
+//! to each seat, and all news; a seat that misses one is out, and gets notice.
 
-use super::RoomsAbroad;
 use super::asking::Who;
 use super::seats::Seat;
-use super::telling::{MISSED, MISSED_MAX};
+use super::{Missed, RoomsAbroad};
 use crate::render::room::{
     RoomRendering, put_configured, put_invitation, put_subject, write_in_room,
 };
 use crate::render::{self, full_jid};
-use crate::server::rooms::occupants::{Gone, Occupant, Refreshing, Why, nick_of};
-use crate::server::rooms::{RoomAsk, RoomWhat};
+use crate::server::rooms::OccupancyAsk;
+use crate::server::rooms::changes::is_of_settings;
+use crate::server::rooms::news::{MISSED, MISSED_MAX};
+use crate::server::rooms::occupants::Reader;
 use crate::xml::text;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::foreign::RoomWord;
-use model::chat::{ChatMessage, GroupChange, GroupRole, GroupVerb};
+use model::chat::{ChatMessage, GroupChange, GroupVerb, RoomEvent, RoomNews, nick_of};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// An address that is still to be filled in.
 const NOBODY: &[u8] = b" to=''";
-
-/// Guests who are found not to be there that one word takes out.
-const GHOSTS_MAX: usize = 16;
 
 impl RoomsAbroad {
     /// Handles a message of a group, or a change of the group.
@@ -38,16 +37,80 @@ impl RoomsAbroad {
         }
         for entrant in self.entering.get_mut(room).into_iter().flatten() {
             if entrant.missed.len() <= MISSED_MAX {
-                entrant.missed.push(word.clone());
+                entrant.missed.push(Missed::Said(word.clone()));
             }
         }
         self.invites(word);
         self.tells(now, word, None);
-        // Of a guest who is not there this server has forgotten that it was, in a start.
-        let ghosts = word.guests.iter().filter(|it| !self.is_about(room, it));
-        let ghosts: Vec<AccountAddress> = ghosts.take(GHOSTS_MAX).cloned().collect();
-        ghosts.iter().for_each(|account| self.departs(room, account));
-        self.takes_guests_out(now);
+    }
+
+    /// Handles news of a room for these devices. One that is not in the room leaves it once more:
+    /// that it left was lost.
+    pub fn news(&mut self, now: Now, news: &Arc<RoomNews>, to: &[Who]) {
+        let room = &news.group;
+        if *room.domain() != *self.service {
+            return;
+        }
+        for entrant in self.entering.get_mut(room).into_iter().flatten() {
+            if entrant.missed.len() <= MISSED_MAX {
+                entrant.missed.push(Missed::News(news.clone()));
+            }
+        }
+        let to: HashSet<&Who> = to.iter().collect();
+        let is_here = |who: &Who| {
+            let mut entrants = self.entering.get(room).into_iter().flatten();
+            self.seats.at(room, (&who.0, &who.1)).is_some() || entrants.any(|it| it.who == *who)
+        };
+        let ghosts: Vec<Who> =
+            to.iter().filter(|who| !is_here(who)).map(|who| (*who).clone()).collect();
+        for who in ghosts {
+            self.seat_says(now, who, room, OccupancyAsk::Leave);
+        }
+        self.tells_news(now, news, |who| to.contains(who));
+    }
+
+    /// Shows news to those seats of a room.
+    pub(super) fn tells_news(
+        &mut self,
+        now: Now,
+        news: &RoomNews,
+        is_meant: impl Fn(&Who) -> bool,
+    ) {
+        let (room, number) = (&news.group, news.number);
+        let has_missed = |seat: &Seat| {
+            number > seat.last + 1 && is_meant(&(seat.account.clone(), seat.device.clone()))
+        };
+        for seat in self.seats.take_from(room, has_missed) {
+            self.is_gone(now, room, seat, MISSED);
+        }
+        let mut all = Vec::new();
+        let mut gone = Vec::new();
+        for seat in self.seats.room_mut(room) {
+            let who = (seat.account.clone(), seat.device.clone());
+            if !is_meant(&who) || number > 0 && number <= seat.last {
+                continue; // it was there already when the room was entered
+            }
+            seat.last = seat.last.max(number);
+            let (full, nick) = (full_jid(&who.0, &who.1), seat.own.nick.clone());
+            let reader = Reader { to: &full, account: &who.0, nick: &nick };
+            let xml = reader.shown(room, &news.event, "");
+            match &news.event {
+                RoomEvent::Is(it, _) | RoomEvent::Renamed(_, it)
+                    if reader.is_meant(&news.event) =>
+                {
+                    seat.own = it.clone();
+                }
+                RoomEvent::Gone(..) if reader.is_meant(&news.event) => gone.push(who.clone()),
+                _ => {}
+            }
+            all.extend(xml.into_iter().map(|xml| (who.0.clone(), xml)));
+        }
+        for who in gone {
+            self.seats.take_one(room, (&who.0, &who.1));
+        }
+        for (account, xml) in all {
+            self.sends(&account, xml);
+        }
     }
 
     /// Invites accounts that somebody added and that are not in the room (7.8.2).
@@ -74,9 +137,6 @@ impl RoomsAbroad {
     ) {
         let message = &*word.message;
         let room = &message.to;
-        let members: HashSet<_> = word.to.iter().collect();
-        let Some(it) = self.seats.room_mut(room) else { return };
-        it.is_unlocked = word.unlocked;
         let is_meant = |seat: &Seat| whom.is_none_or(|it| it == (&seat.account, &*seat.device));
         // Places have no gaps: one that was skipped was lost on the way within this server.
         let has_missed = |seat: &Seat| seat.place > 0 && message.seq > seat.place + 1;
@@ -84,17 +144,16 @@ impl RoomsAbroad {
         for seat in missed {
             self.is_gone(now, room, seat, MISSED);
         }
-        let Some(it) = self.seats.room_mut(room) else { return };
         let mut all = Vec::new();
-        for seat in it.seats.iter_mut().filter(|seat| is_meant(seat)) {
-            // Its history had this; or it was a member until now, and heard of that.
-            if message.seq > seat.place && members.contains(&seat.account) {
+        for seat in self.seats.room_mut(room).iter_mut().filter(|seat| is_meant(seat)) {
+            // Its history had this.
+            if message.seq > seat.place {
                 seat.place = message.seq;
                 all.push((seat.account.clone(), seat.device.clone()));
             }
         }
         match GroupChange::of(&message.content) {
-            Some(change) => self.happens(now, message, &change, &all),
+            Some(change) => self.happens(message, &change, &all),
             None => self.says(message, &all),
         }
     }
@@ -118,44 +177,19 @@ impl RoomsAbroad {
         }
     }
 
-    /// Handles a change of a group.
-    fn happens(&mut self, now: Now, message: &ChatMessage, change: &GroupChange, all: &[Who]) {
-        let (room, by, why) = (&message.to, &message.from, Why::of(message, change));
-        let role = match change.verb {
-            GroupVerb::Create | GroupVerb::Unban | GroupVerb::Invite => return,
+    /// Handles a change of a group. Who comes, goes, and has which role is told by news.
+    fn happens(&mut self, message: &ChatMessage, change: &GroupChange, all: &[Who]) {
+        let (room, by) = (&message.to, nick_of(&message.to, &message.from));
+        match change.verb {
             GroupVerb::Rename => {
-                let by = Some(nick_of(room, by));
-                return self
-                    .put_for_each(all, |to, out| put_subject(to, (room, by), &change.title, out));
+                self.put_for_each(all, |to, out| {
+                    put_subject(to, (room, Some(by)), &change.title, out);
+                });
             }
-            GroupVerb::Describe
-            | GroupVerb::Lock
-            | GroupVerb::Unlock
-            | GroupVerb::Reveal
-            | GroupVerb::Hide
-            | GroupVerb::Persist
-            | GroupVerb::Unpersist => {
-                return self.put_for_each(all, |to, out| put_configured(to, room, out));
-            }
-            GroupVerb::Close | GroupVerb::Open => {
+            verb if is_of_settings(verb) => {
                 self.put_for_each(all, |to, out| put_configured(to, room, out));
-                return self.look_again(now, message, change);
             }
-            GroupVerb::Mute | GroupVerb::Unmute => {
-                return self.look_again(now, message, change);
-            }
-            GroupVerb::Remove | GroupVerb::Leave | GroupVerb::Ban | GroupVerb::Dissolve => {
-                return self.loses(message, change, all);
-            }
-            GroupVerb::Add | GroupVerb::Join | GroupVerb::Demote => GroupRole::Member,
-            GroupVerb::Promote => GroupRole::Admin,
-            GroupVerb::HandOver => {
-                self.is_now(room, (by, GroupRole::Admin), why, all);
-                GroupRole::Owner
-            }
-        };
-        for member in &change.members {
-            self.is_now(room, (&member.address, role), why, all);
+            _ => {}
         }
     }
 
@@ -165,63 +199,5 @@ impl RoomsAbroad {
             put(&full_jid(&who.0, &who.1), &mut xml);
             self.sends(&who.0, xml);
         }
-    }
-
-    /// A member has this role from now on, by somebody.
-    fn is_now(
-        &mut self,
-        room: &AccountAddress,
-        (account, role): (&AccountAddress, GroupRole),
-        why: Why<'_>,
-        all: &[Who],
-    ) {
-        let Some(it) = self.seats.room_mut(room) else { return };
-        let is_silent = it.is_closed && role == GroupRole::Member;
-        it.seats.iter_mut().filter(|seat| seat.account == *account).for_each(|seat| {
-            (seat.role, seat.is_muted) = (role, false);
-            seat.is_guest &= role == GroupRole::Member;
-        });
-        let show = it.shows.of_occupant(account);
-        let why = why.put((room, account));
-        let occupant = Occupant { room, account, role, is_silent, show: show.as_deref() };
-        for who in all {
-            let told = if who.0 == *account { "<status code='110'/>" } else { "" };
-            self.show(who, occupant, (&why, told));
-        }
-    }
-
-    /// Reads from the group who may speak, and shows it; of all members if nobody is named.
-    fn look_again(&mut self, now: Now, message: &ChatMessage, change: &GroupChange) {
-        let room = &message.to;
-        let seat = self.seats.room(room).and_then(|it| it.seats.first());
-        let Some(who) = seat.map(|seat| (seat.account.clone(), seat.device.clone())) else {
-            return;
-        };
-        let what = RoomWhat::Refresh(Refreshing::after(message, change));
-        let to = room.as_str().into();
-        let ask = RoomAsk { stanza: "presence", id: None, to, what, place: None };
-        self.ask_room(now, (who, room.clone()), ask);
-    }
-
-    /// Members are members no more; perhaps some of these, or all.
-    fn loses(&mut self, message: &ChatMessage, change: &GroupChange, all: &[Who]) {
-        let room = &message.to;
-        let is_unlocked = self.seats.room(room).is_some_and(|it| it.is_unlocked);
-        let how = Gone::of(message, change, is_unlocked);
-        let is_all = change.verb == GroupVerb::Dissolve;
-        let named = change.concerned();
-        if let Some(it) = self.seats.room_mut(room) {
-            named.iter().for_each(|member| it.shows.forget(&member.address));
-        }
-        let is_out =
-            |account: &AccountAddress| is_all || named.iter().any(|it| it.address == *account);
-        for who in all {
-            let others = named.iter().map(|it| &it.address).filter(|it| **it != who.0);
-            let own = is_out(&who.0).then_some(&who.0);
-            for account in others.chain(own) {
-                self.show_gone(who, (room, account), how, "");
-            }
-        }
-        self.seats.take_from(room, |seat| is_out(&seat.account));
     }
 }

@@ -5,8 +5,8 @@
 //! stanza of another server ─► question ─► asked of chat in its account's name ─► next step, end
 //! message of a group ─► each seat of its room: a stanza for its domain
 //! ```
-//! A device that enters is a member of the group, as an occupant of this server is; its requests
-//! are those of a session ([`super`]), as errands of its account. Kept is a **seat** for each
+//! A device that enters is an occupant as one of this server is; its requests are those of a
+//! session ([`super`]), as errands of its account. Kept is a **seat** for each
 //! device that has entered. It knows no stream, no route and no store. Invariant: seats and
 //! questions are within their limits; a device that could not be sent something has no seat any
 //! more, and gets notice.
@@ -15,10 +15,9 @@ mod asides;
 mod asking;
 mod happening;
 mod seats;
-mod shows;
 mod telling;
 
-use super::{RoomAnswer, RoomAsk, RoomRequest, Step, fault_of};
+use super::{OccupancyAsk, RoomAnswer, RoomAsk, RoomRequest, Step, fault_of};
 use crate::archive::ArchiveQuery;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
@@ -26,22 +25,19 @@ use crate::stanza::StanzaReply;
 use asking::Who;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
-use model::chat::foreign::{ForeignRefused, RoomWord, ShownWord};
+use model::chat::foreign::{ForeignRefused, RoomWord};
 use model::chat::{
-    AttendanceAsked, AttendanceTold, ChatDelivery, ChatFault, ClientMessageId, GROUP_SERVICE,
-    GroupOrder, GroupVerb,
+    ChatDelivery, ChatFault, ClientMessageId, GROUP_SERVICE, GroupOrder, NewMessage, RoomNews,
 };
 use model::limits::FederationLimits;
 use model::ports::chat::ErrandWhat;
-use seats::{Guest, Seats};
-use std::collections::{HashMap, HashSet, VecDeque};
+use seats::Seats;
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest time that is waited for an answer of chat: homes answer sooner.
 const ASKED_TIME: Duration = Duration::from_secs(120);
-
-/// Guests who are being taken out of their groups at once.
-const LEAVES_MAX: usize = 32;
 
 /// Request of rooms to the parts around them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,8 +60,6 @@ pub enum AbroadWord {
         /// The stanza.
         xml: Box<[u8]>,
     },
-    /// Whether anybody of another server is in a group's room, for the group's home.
-    Attendance(AttendanceTold),
 }
 
 /// Rooms of this server for occupants of others.
@@ -78,11 +72,6 @@ pub struct RoomsAbroad {
     /// Devices that are entering, by room.
     entering: HashMap<AccountAddress, Vec<Entrant>>,
     asked: HashMap<u64, Asked>,
-    /// Guests who are there no more, and are still members.
-    leaving: VecDeque<Guest>,
-    /// Guests of `leaving`, and those whose leave chat has not answered.
-    departing: HashSet<Guest>,
-    leaves: usize,
     last: u64,
     /// First half of the ids of orders, and of messages without one.
     seed: u64,
@@ -93,12 +82,17 @@ pub struct RoomsAbroad {
 /// Device that is entering a room.
 struct Entrant {
     who: Who,
-    /// Messages in the room meanwhile.
-    missed: Vec<RoomWord>,
-    /// How somebody was there meanwhile.
-    missed_shows: Vec<ShownWord>,
+    /// Events in the room meanwhile.
+    missed: Vec<Missed>,
     /// Whether it left before it was in.
     is_left: bool,
+}
+
+/// Something that a device missed while it was entering a room.
+#[derive(Clone)]
+enum Missed {
+    Said(RoomWord),
+    News(Arc<RoomNews>),
 }
 
 /// Request to chat that is unanswered.
@@ -117,10 +111,10 @@ enum AskedWhat {
     Say(Option<Box<str>>, Box<str>),
     /// A part of the room's archive, for the question with this id.
     Archive(Option<Box<str>>, Box<ArchiveQuery>),
-    /// A guest who is gone is to be no member.
-    Leave,
-    /// How somebody is there was said.
-    Show,
+    /// How a device is there, or that it left.
+    Seat,
+    /// A message to an occupant whose account is looked up: its id, and its recipient.
+    Find(Option<Box<str>>, Box<str>, Box<NewMessage>),
     /// Request for voice.
     Voice,
 }
@@ -135,9 +129,6 @@ impl RoomsAbroad {
             seats: Seats::default(),
             entering: HashMap::new(),
             asked: HashMap::new(),
-            leaving: VecDeque::new(),
-            departing: HashSet::new(),
-            leaves: 0,
             last: 0,
             seed,
             out: Vec::new(),
@@ -157,24 +148,7 @@ impl RoomsAbroad {
 
     /// Takes the requests since the last call.
     pub fn take_out(&mut self) -> Vec<AbroadWord> {
-        for group in self.seats.take_emptied() {
-            if !self.is_attended(&group) {
-                self.out.push(AbroadWord::Attendance(AttendanceTold::gone(group)));
-            }
-        }
         std::mem::take(&mut self.out)
-    }
-
-    /// The home of a group asks whether anybody is in its room, or about to be.
-    pub fn attendance_asked(&mut self, asked: &AttendanceAsked) {
-        let AttendanceAsked { group, number } = asked.clone();
-        let attended = self.is_attended(&group);
-        self.out.push(AbroadWord::Attendance(AttendanceTold { group, number, attended }));
-    }
-
-    fn is_attended(&self, room: &AccountAddress) -> bool {
-        let mut entrants = self.entering.get(room).into_iter().flatten();
-        self.seats.room(room).is_some() || entrants.any(|it| !it.is_left)
     }
 
     /// Takes the counts of refusals since the last call.
@@ -189,7 +163,7 @@ impl RoomsAbroad {
 
     /// Whether chat has questions to answer, or is to be asked.
     pub fn is_idle(&self) -> bool {
-        self.asked.is_empty() && self.leaving.is_empty()
+        self.asked.is_empty()
     }
 
     /// Chat has answered; `None`: it could not, or there was no time.
@@ -215,13 +189,9 @@ impl RoomsAbroad {
             AskedWhat::Archive(id, query) => {
                 self.archive_answered(&who, (&room, id), *query, told);
             }
-            AskedWhat::Show | AskedWhat::Voice => {}
-            AskedWhat::Leave => {
-                self.leaves -= 1;
-                self.departing.remove(&Guest { room, account: who.0 });
-            }
+            AskedWhat::Seat | AskedWhat::Voice => {}
+            AskedWhat::Find(id, to, new) => self.found(now, (who, room), (id, to, *new), told),
         }
-        self.takes_guests_out(now);
     }
 
     /// Gives up requests that chat did not answer in time.
@@ -231,9 +201,17 @@ impl RoomsAbroad {
         let over: Vec<u64> = over.collect();
         over.into_iter().for_each(|number| self.answered(now, number, None));
         for (room, seat, show) in self.seats.take_shows(now) {
-            self.shows(now, (seat.account, seat.device), &room, Some(show));
+            self.seat_says(now, (seat.account, seat.device), &room, OccupancyAsk::Show(show));
         }
-        self.takes_guests_out(now);
+    }
+
+    /// Tells the home of a group how a device is in its room, or that it left. A word that is lost
+    /// is said again when something comes for the device.
+    fn seat_says(&mut self, now: Now, who: Who, room: &AccountAddress, ask: OccupancyAsk) {
+        let ((account, device), room, since) = (who, room.clone(), now.mono);
+        let errand = ErrandWhat::Room(room.clone().into(), ask);
+        let what = AskedWhat::Seat;
+        let _ = self.ask(Asked { account, device, room, what, since }, errand); // counted if not
     }
 
     /// Chat is asked something in somebody's name. False: it is asked too much already.
@@ -279,6 +257,7 @@ impl RoomsAbroad {
             RoomRequest::History(range) => ErrandWhat::History(Box::new(range)),
             RoomRequest::Public(range) => ErrandWhat::PublicGroups(Box::new(range)),
             RoomRequest::Recall(order) => ErrandWhat::Recall(Box::new(order)),
+            RoomRequest::Room(group, ask) => ErrandWhat::Room(group.into(), ask),
             // Of an account of another server there is no list.
             RoomRequest::Conversations { .. } => return None,
             RoomRequest::Order { group, verb, title, members } => {
@@ -300,7 +279,11 @@ impl RoomsAbroad {
             ChatDelivery::Members(page) => RoomAnswer::Members(page),
             ChatDelivery::History(page) => RoomAnswer::History(page),
             ChatDelivery::PublicGroups(page) => RoomAnswer::Public(page),
-            ChatDelivery::Changed(_) | ChatDelivery::Sent { .. } => RoomAnswer::Changed,
+            ChatDelivery::RoomEntered(entered) => RoomAnswer::Entered(entered),
+            ChatDelivery::Occupant { occupant, .. } => RoomAnswer::Occupant(occupant),
+            ChatDelivery::Changed(_) | ChatDelivery::Sent { .. } | ChatDelivery::Done { .. } => {
+                RoomAnswer::Changed
+            }
             ChatDelivery::Failed { why, .. } => RoomAnswer::Failed(*why),
             _ => RoomAnswer::Failed(ChatFault::Busy),
         };
@@ -308,39 +291,6 @@ impl RoomsAbroad {
             Step::Ask => self.ask_room(now, (who, room), ask),
             Step::Done => self.room_done(now, (who, room), ask, None),
             Step::Refused(fault) => self.room_done(now, (who, room), ask, Some(fault)),
-        }
-    }
-
-    /// A guest is gone: it is to be no member any more.
-    fn departs(&mut self, room: &AccountAddress, account: &AccountAddress) {
-        let guest = Guest { room: room.clone(), account: account.clone() };
-        let has_room = self.departing.len() < self.limits.occupants_max as usize;
-        if has_room && self.departing.insert(guest.clone()) {
-            self.leaving.push_back(guest);
-        }
-    }
-
-    /// Guests who are gone leave their groups, some at a time.
-    fn takes_guests_out(&mut self, now: Now) {
-        while self.leaves < LEAVES_MAX
-            && let Some(guest) = self.leaving.pop_front()
-        {
-            if self.is_about(&guest.room, &guest.account) {
-                self.departing.remove(&guest); // it has come back
-                continue;
-            }
-            let Guest { room, account } = guest;
-            self.leaves += 1;
-            let order = RoomRequest::Order {
-                group: room.clone(),
-                verb: GroupVerb::Leave,
-                title: Box::default(),
-                members: Vec::new(),
-            };
-            let (device, what, since) = (Box::default(), AskedWhat::Leave, now.mono);
-            if let Some(errand) = self.errand_of(order) {
-                self.puts(Asked { account, device, room, what, since }, errand);
-            }
         }
     }
 

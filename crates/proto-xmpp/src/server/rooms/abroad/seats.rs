@@ -3,12 +3,12 @@
 //! Pure bookkeeping, by room and counted by domain. Invariant: the counts are those of the seats.
 
 use super::super::asides::Standing;
-use super::super::shows::Shows;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
-use model::chat::{GroupRole, MemberShow};
+use model::chat::{Occupant, OccupantShow};
 use model::timeline::Seq;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A device that is in a room.
@@ -16,11 +16,10 @@ use std::time::Duration;
 pub(super) struct Seat {
     pub account: AccountAddress,
     pub device: Box<str>,
-    pub role: GroupRole,
-    /// Whether the member is muted, whether or not the room is moderated.
-    pub is_muted: bool,
-    /// Whether it is a member only while it is there.
-    pub is_guest: bool,
+    /// The occupant that it is.
+    pub own: Arc<Occupant>,
+    /// Number of the last news of the room.
+    pub last: u64,
     /// The last place of the conversation that it was shown.
     pub place: Seq,
     /// Pace of its own presence.
@@ -34,7 +33,7 @@ pub(super) struct ShowPace {
     since: Option<Instant>,
     count: u8,
     /// The last, if that is still to be said.
-    waiting: Option<MemberShow>,
+    waiting: Option<OccupantShow>,
 }
 
 /// How often a device says in a minute how it is there. Further presence waits, the last of it.
@@ -44,13 +43,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 impl ShowPace {
     /// Sets the presence; returns it if it may be sent now.
-    pub(super) fn says(&mut self, now: Now, show: MemberShow) -> Option<MemberShow> {
+    pub(super) fn says(&mut self, now: Now, show: OccupantShow) -> Option<OccupantShow> {
         self.waiting = Some(show);
         self.take_due(now)
     }
 
     /// Takes the presence that has waited long enough.
-    pub(super) fn take_due(&mut self, now: Now) -> Option<MemberShow> {
+    pub(super) fn take_due(&mut self, now: Now) -> Option<OccupantShow> {
         self.waiting.as_ref()?;
         if self.since.is_none_or(|since| now.mono >= since + MINUTE) {
             (self.since, self.count) = (Some(now.mono), 0);
@@ -61,51 +60,17 @@ impl ShowPace {
         self.count += 1;
         self.waiting.take()
     }
-
-    /// Whether it has said anything.
-    pub(super) fn has_said(&self) -> bool {
-        self.since.is_some()
-    }
-}
-
-/// Account that became a member of a group by entering its room.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Guest {
-    pub room: AccountAddress,
-    pub account: AccountAddress,
-}
-
-/// A room that somebody of another server is in.
-#[derive(Default)]
-pub(super) struct SeatedRoom {
-    pub seats: Vec<Seat>,
-    pub is_closed: bool,
-    pub is_unlocked: bool,
-    /// How its occupants are there, as far as they have said so.
-    pub shows: Shows,
 }
 
 /// Seats of all rooms.
 #[derive(Default)]
 pub(super) struct Seats {
-    rooms: HashMap<AccountAddress, SeatedRoom>,
+    rooms: HashMap<AccountAddress, Vec<Seat>>,
     count: usize,
     by_domain: HashMap<Box<str>, usize>,
-    /// Rooms that the last one has left, or did not get into.
-    emptied: HashSet<AccountAddress>,
 }
 
 impl Seats {
-    /// Rooms in which nobody is any more, unless somebody has come since.
-    pub(super) fn take_emptied(&mut self) -> HashSet<AccountAddress> {
-        std::mem::take(&mut self.emptied)
-    }
-
-    /// Notes that a device did not enter a room after all.
-    pub(super) fn is_missed(&mut self, room: &AccountAddress) {
-        self.emptied.insert(room.clone());
-    }
-
     pub(super) fn len(&self) -> usize {
         self.count
     }
@@ -115,18 +80,18 @@ impl Seats {
         self.by_domain.get(domain).copied().unwrap_or(0)
     }
 
-    pub(super) fn room(&self, room: &AccountAddress) -> Option<&SeatedRoom> {
-        self.rooms.get(room)
+    /// The seats of a room.
+    pub(super) fn room(&self, room: &AccountAddress) -> &[Seat] {
+        self.rooms.get(room).map_or(&[], |seats| seats)
     }
 
-    pub(super) fn room_mut(&mut self, room: &AccountAddress) -> Option<&mut SeatedRoom> {
-        self.rooms.get_mut(room)
+    pub(super) fn room_mut(&mut self, room: &AccountAddress) -> &mut [Seat] {
+        self.rooms.get_mut(room).map_or(&mut [], |seats| seats)
     }
 
     /// That of a device.
     pub(super) fn at(&self, room: &AccountAddress, who: (&AccountAddress, &str)) -> Option<&Seat> {
-        let is_it = |it: &&Seat| it.account == *who.0 && *it.device == *who.1;
-        self.rooms.get(room)?.seats.iter().find(is_it)
+        self.room(room).iter().find(|it| it.account == *who.0 && *it.device == *who.1)
     }
 
     /// A device's role in a room; `None`: it is not in it.
@@ -135,29 +100,15 @@ impl Seats {
         room: &AccountAddress,
         who: (&AccountAddress, &str),
     ) -> Option<Standing> {
-        let seat = self.at(room, who)?;
-        let is_silent = seat.is_muted || self.rooms.get(room)?.is_closed;
-        Some((seat.role, is_silent && seat.role == GroupRole::Member))
+        self.at(room, who).map(|seat| (seat.own.role, seat.own.silent))
     }
 
-    pub(super) fn has_account(&self, room: &AccountAddress, account: &AccountAddress) -> bool {
-        let room = self.rooms.get(room);
-        room.is_some_and(|it| it.seats.iter().any(|seat| seat.account == *account))
-    }
-
-    /// A device is in a room from now on, in which this holds.
-    pub(super) fn put(
-        &mut self,
-        room: &AccountAddress,
-        seat: Seat,
-        (is_closed, is_unlocked): (bool, bool),
-    ) {
+    /// A device is in a room from now on.
+    pub(super) fn put(&mut self, room: &AccountAddress, seat: Seat) {
         self.take_one(room, (&seat.account, &seat.device));
         self.count += 1;
         *self.by_domain.entry(seat.account.domain().into()).or_default() += 1;
-        let it = self.rooms.entry(room.clone()).or_default();
-        (it.is_closed, it.is_unlocked) = (is_closed, is_unlocked);
-        it.seats.push(seat);
+        self.rooms.entry(room.clone()).or_default().push(seat);
     }
 
     /// A device is in it no more.
@@ -176,11 +127,10 @@ impl Seats {
         room: &AccountAddress,
         is_out: impl Fn(&Seat) -> bool,
     ) -> Vec<Seat> {
-        let Some(it) = self.rooms.get_mut(room) else { return Vec::new() };
-        let taken: Vec<Seat> = it.seats.extract_if(.., |seat| is_out(seat)).collect();
-        if it.seats.is_empty() {
+        let Some(seats) = self.rooms.get_mut(room) else { return Vec::new() };
+        let taken: Vec<Seat> = seats.extract_if(.., |seat| is_out(seat)).collect();
+        if seats.is_empty() {
             self.rooms.remove(room);
-            self.emptied.insert(room.clone());
         }
         self.count -= taken.len();
         for seat in &taken {
@@ -196,10 +146,10 @@ impl Seats {
     }
 
     /// Takes the presence of devices that has waited long enough.
-    pub(super) fn take_shows(&mut self, now: Now) -> Vec<(AccountAddress, Seat, MemberShow)> {
+    pub(super) fn take_shows(&mut self, now: Now) -> Vec<(AccountAddress, Seat, OccupantShow)> {
         let mut due = Vec::new();
-        for (room, it) in &mut self.rooms {
-            for seat in &mut it.seats {
+        for (room, seats) in &mut self.rooms {
+            for seat in seats {
                 let show = seat.pace.take_due(now);
                 due.extend(show.map(|show| (room.clone(), seat.clone(), show)));
             }

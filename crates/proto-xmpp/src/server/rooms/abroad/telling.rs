@@ -6,28 +6,24 @@
 
 use super::asking::Who;
 use super::seats::{Seat, ShowPace};
-use super::{Entrant, RoomsAbroad};
+use super::{Entrant, Missed, RoomsAbroad};
 use crate::archive::{self, ArchiveQuery};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render::full_jid;
-use crate::render::room::{OccupantItem, RoomRendering, put_occupant, put_subject, write_in_room};
+use crate::render::room::{RoomRendering, put_subject, write_in_room};
 use crate::server::rooms::administration::Ordering;
 use crate::server::rooms::entering::Entering;
 use crate::server::rooms::forms;
 use crate::server::rooms::listing::{Glance, Looking};
-use crate::server::rooms::occupants::{Gone, Occupant, Refreshing, nick_of};
-use crate::server::rooms::{RoomAsk, RoomWhat, disco, fault_of};
+use crate::server::rooms::news::{MISSED, MISSED_MAX};
+use crate::server::rooms::occupants::Reader;
+use crate::server::rooms::{OccupancyAsk, RoomAsk, RoomWhat, disco, fault_of};
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{ChatDelivery, ChatFault, GroupRole};
-
-/// Words of a room that somebody may miss while it enters. With more it gets the answer to try
-/// again.
-pub(super) const MISSED_MAX: usize = 256;
-
-/// Status of who is out of a room since something did not reach it (XEP-0045 17.3).
-pub(super) const MISSED: &str = "<status code='333'/>";
+use model::chat::{
+    ChatDelivery, ChatFault, Occupant, OccupantShow, RoomEntered, RoomEvent, RoomExit,
+};
 
 impl RoomsAbroad {
     /// Notes that a device begins to enter. Returns false if it is entering already. A device that
@@ -36,8 +32,7 @@ impl RoomsAbroad {
         let entrants = self.entering.entry(room.clone()).or_default();
         let is_new = !entrants.iter().any(|it| it.who == *who && !it.is_left);
         if is_new {
-            let (missed, missed_shows) = (Vec::new(), Vec::new());
-            entrants.push(Entrant { who: who.clone(), missed, missed_shows, is_left: false });
+            entrants.push(Entrant { who: who.clone(), missed: Vec::new(), is_left: false });
         }
         is_new
     }
@@ -50,13 +45,6 @@ impl RoomsAbroad {
             self.entering.remove(room);
         }
         Some(entrant)
-    }
-
-    /// Whether somebody has a seat in a room, or is about to.
-    pub(super) fn is_about(&self, room: &AccountAddress, account: &AccountAddress) -> bool {
-        let mut entrants = self.entering.get(room).into_iter().flatten();
-        entrants.any(|it| it.who.0 == *account && !it.is_left)
-            || self.seats.has_account(room, account)
     }
 
     /// A question about a room has its answer.
@@ -73,9 +61,7 @@ impl RoomsAbroad {
             (fault, RoomWhat::Enter(entering)) => {
                 self.enters(now, (who, room), *entering, (about, fault));
             }
-            // It was asked for all of them.
-            (None, RoomWhat::Refresh(refreshing)) => self.refreshed(&room, &refreshing),
-            (Some(_), RoomWhat::Refresh(_)) => {}
+            (Some(fault), RoomWhat::Rename(..)) => self.refuse(&who, "presence", about, fault),
             (Some(fault), _) => self.refuse(&who, stanza, about, fault),
             (None, RoomWhat::Look(Looking { walk, what })) => match what {
                 Glance::Information => self.answers(&who, about, &disco::information(&walk)),
@@ -111,9 +97,8 @@ impl RoomsAbroad {
         let is_over = entrant.missed.len() > MISSED_MAX;
         let fault = fault.or(is_over.then_some(StanzaFault::ResourceConstraint));
         if fault.is_some() || entrant.is_left {
-            self.seats.is_missed(&room);
-            if entering.has_joined && !self.is_about(&room, &who.0) {
-                self.departs(&room, &who.0);
+            if entering.entered.is_some() && self.seats.at(&room, (&who.0, &who.1)).is_none() {
+                self.seat_says(now, who.clone(), &room, OccupancyAsk::Leave);
             }
             if let Some(fault) = fault.filter(|_| !entrant.is_left) {
                 self.refuse(&who, "presence", (id, to), fault);
@@ -123,83 +108,49 @@ impl RoomsAbroad {
         let full = full_jid(&who.0, &who.1);
         let how = RoomRendering { to: Some(&full), is_delayed: true, is_abroad: true };
         let history = entering.history(now.wall_ms, |it, out| write_in_room(it, how, out));
-        let place = entering.place();
-        let Entering { walk, nick, has_joined, show, .. } = entering;
-        let mut told = "<status code='100'/><status code='110'/>".to_owned();
-        if *nick != *nick_of(&room, &who.0) {
-            told.push_str("<status code='210'/>");
-        }
-        let (mut role, mut is_muted) = (GroupRole::Member, false);
-        let (own, others): (Vec<_>, Vec<_>) =
-            walk.found.iter().partition(|it| it.member.address == who.0);
-        for member in others {
-            self.show(&who, Occupant::of(&walk, member), ("", ""));
-        }
-        for member in own {
-            (role, is_muted) = (member.role, member.muted);
-            self.show(&who, Occupant::of(&walk, member), ("", &told));
-        }
-        history.into_iter().for_each(|xml| self.sends(&who.0, xml));
+        let (place, entered) = (entering.place(), entering.entered(&who.0));
+        let told = entering.told(&entered.own.nick);
+        let RoomEntered { own, others, title, last, .. } = entered;
+        let mut all = Vec::new();
+        let reader = Reader { to: &full, account: &who.0, nick: &own.nick };
+        let mut put = |occupant: &Occupant, told: &str| {
+            let mut xml = Vec::new();
+            reader.put(&room, occupant, ("", told), &mut xml);
+            all.push(xml);
+        };
+        others.iter().for_each(|occupant| put(occupant, ""));
+        put(&own, &told);
+        all.extend(history);
         let mut xml = Vec::new();
-        put_subject(&full, (&room, None), &walk.title, &mut xml);
-        self.sends(&who.0, xml);
-        let mut before = self.seats.room(&room).into_iter().flat_map(|it| &it.seats);
-        let was_guest = before.any(|it| it.account == who.0 && it.is_guest);
+        put_subject(&full, (&room, None), &title, &mut xml);
+        all.push(xml);
+        all.into_iter().for_each(|xml| self.sends(&who.0, xml));
         let (account, device) = who;
-        let is_guest = has_joined || was_guest;
-        let pace = ShowPace::default();
-        let seat = Seat { account, device, role, is_muted, is_guest, place, pace };
-        self.seats.put(&room, seat.clone(), (walk.is_closed, walk.is_unlocked));
-        if let Some(it) = self.seats.room_mut(&room) {
-            walk.found.iter().for_each(|member| it.shows.sees(member));
-        }
-        for word in entrant.missed {
-            self.tells(now, &word, Some((&seat.account, &seat.device)));
-        }
-        for word in entrant.missed_shows {
-            self.tells_show(&word, Some((&seat.account, &seat.device)));
-        }
-        if !show.is_plain() {
-            self.says_show(now, (seat.account, seat.device), &room, show);
-        }
-    }
-
-    /// Shows an occupant to somebody; who has made that of it and why, and statuses, are XML.
-    pub(super) fn show(&mut self, who: &Who, occupant: Occupant<'_>, of: (&str, &str)) {
-        let full = full_jid(&who.0, &who.1);
-        let Occupant { room, account, role, show, .. } = occupant;
-        let jid = if *account == who.0 { full.as_str() } else { account.as_str() };
-        let (kind, affiliation, role) = ("", role.word(), occupant.role());
-        let item = OccupantItem { room, account, jid, kind, affiliation, role, show };
-        let mut xml = Vec::new();
-        put_occupant(&full, item, of, &mut xml);
-        self.sends(&who.0, xml);
-    }
-
-    /// Shows all seats who may speak, as the group says.
-    fn refreshed(&mut self, room: &AccountAddress, refreshing: &Refreshing) {
-        let walk = &refreshing.walk;
-        let Some(it) = self.seats.room_mut(room) else { return };
-        (it.is_closed, it.is_unlocked) = (walk.is_closed, walk.is_unlocked);
-        walk.found.iter().for_each(|member| it.shows.sees(member));
-        for seat in &mut it.seats {
-            let own = walk.found.iter().find(|it| it.member.address == seat.account);
-            seat.is_muted = own.map_or(seat.is_muted, |it| it.muted);
-        }
-        let all: Vec<Who> =
-            it.seats.iter().map(|seat| (seat.account.clone(), seat.device.clone())).collect();
-        // Where it is about all, each hears what it is itself: all of all would be too much for the
-        // way to its server.
-        let is_of_all = refreshing.is_of_all();
-        for who in all {
-            for member in &walk.found {
-                let is_own = member.member.address == who.0;
-                let told = if is_own { "<status code='110'/>" } else { "" };
-                if is_own || !is_of_all {
-                    let why = refreshing.why(&member.member.address);
-                    self.show(&who, Occupant::of(walk, member), (&why, told));
+        let seat = Seat { account, device, own, last, place, pace: ShowPace::default() };
+        let who = (seat.account.clone(), seat.device.clone());
+        self.seats.put(&room, seat);
+        for missed in entrant.missed {
+            match missed {
+                Missed::Said(word) => self.tells(now, &word, Some((&who.0, &who.1))),
+                Missed::News(news) => {
+                    self.tells_news(now, &news, |it| (&it.0, &it.1) == (&who.0, &who.1))
                 }
             }
+        }
+    }
+
+    /// A device says how it is there.
+    pub(super) fn says_show(
+        &mut self,
+        now: Now,
+        who: Who,
+        room: &AccountAddress,
+        show: OccupantShow,
+    ) {
+        let mut seats = self.seats.room_mut(room).iter_mut();
+        let seat = seats.find(|seat| seat.account == who.0 && seat.device == who.1);
+        if let Some(show) = seat.and_then(|seat| seat.pace.says(now, show)) {
+            self.seat_says(now, who, room, OccupancyAsk::Show(show));
         }
     }
 
@@ -243,26 +194,6 @@ impl RoomsAbroad {
         self.answers(who, about, &fin);
     }
 
-    /// Shows somebody that an occupant is one no more.
-    pub(super) fn show_gone(
-        &mut self,
-        who: &Who,
-        (room, account): (&AccountAddress, &AccountAddress),
-        how: Gone<'_>,
-        more: &str,
-    ) {
-        let (affiliation, why, told) = how.told((room, account));
-        let full = full_jid(&who.0, &who.1);
-        let is_own = *account == who.0;
-        let jid = if is_own { full.as_str() } else { account.as_str() };
-        let own = if is_own { "<status code='110'/>" } else { "" };
-        let (kind, role, show) = ("unavailable", "none", None);
-        let item = OccupantItem { room, account, jid, kind, affiliation, role, show };
-        let mut xml = Vec::new();
-        put_occupant(&full, item, (&why, &format!("{told}{more}{own}")), &mut xml);
-        self.sends(&who.0, xml);
-    }
-
     /// A device leaves a room, or was about to enter it (7.14).
     pub(super) fn leaves(&mut self, now: Now, from: &Jid, to: &Jid) {
         let (Some(account), Some(device), Some(room)) =
@@ -276,17 +207,17 @@ impl RoomsAbroad {
         if let Some(seat) = self.seats.take_one(room, (account, device)) {
             self.is_gone(now, room, seat, "");
         }
-        self.takes_guests_out(now);
     }
 
-    /// Empties a seat: its device gets notice, and a guest with no other one is no member more.
+    /// Empties a seat: its device gets notice, and the home of the group is told.
     pub(super) fn is_gone(&mut self, now: Now, room: &AccountAddress, seat: Seat, more: &str) {
-        self.takes_show_back(now, room, &seat);
-        let who = (seat.account, seat.device);
-        self.show_gone(&who, (room, &who.0), Gone::Away(seat.role), more);
-        if seat.is_guest && !self.is_about(room, &who.0) {
-            self.departs(room, &who.0);
+        let full = full_jid(&seat.account, &seat.device);
+        let reader = Reader { to: &full, account: &seat.account, nick: &seat.own.nick };
+        let event = RoomEvent::Gone(seat.own.clone(), RoomExit::Left);
+        for xml in reader.shown(room, &event, more) {
+            self.sends(&seat.account, xml);
         }
+        self.seat_says(now, (seat.account, seat.device), room, OccupancyAsk::Leave);
     }
 
     /// An error came from somebody's server, or from the way there: it did not get what it was
@@ -309,21 +240,16 @@ impl RoomsAbroad {
         if let (Some(from), Some(to)) = (address("from"), address("to")) {
             self.failed(now, &from, &to);
         }
-        self.takes_guests_out(now);
     }
 
     /// A domain is not reached: nobody of it is in a room any more.
     pub fn lost(&mut self, now: Now, domain: &str) {
         for (room, seat) in self.seats.take_domain(domain) {
-            self.takes_show_back(now, &room, &seat);
-            if seat.is_guest && !self.is_about(&room, &seat.account) {
-                self.departs(&room, &seat.account);
-            }
+            self.seat_says(now, (seat.account, seat.device), &room, OccupancyAsk::Leave);
         }
         for entrants in self.entering.values_mut() {
             let of_it = entrants.iter_mut().filter(|it| it.who.0.domain() == domain);
             of_it.for_each(|it| it.is_left = true);
         }
-        self.takes_guests_out(now);
     }
 }

@@ -1,14 +1,13 @@
 //! Rooms for occupants of other servers: how they enter, speak, hear and go, and what is bounded.
 
 mod asides;
-mod shows;
 
 use super::*;
 use crate::xml::scan::Scan;
 use model::account::AccountId;
 use model::chat::{
-    ChatMessage, Content, GroupChange, GroupChanged, GroupMember, GroupRole, HistoryPage,
-    MemberStatus, MembersPage, PublicGroup, PublicPage,
+    ChatMessage, Content, GroupChange, GroupMember, GroupRole, GroupVerb, HistoryPage, Occupant,
+    OccupantShow, PublicGroup, PublicPage, RoomActor, RoomEntered, RoomEvent, RoomExit,
 };
 use std::sync::Arc;
 
@@ -49,28 +48,9 @@ fn asked(rooms: &mut RoomsAbroad, shown: &mut Vec<String>) -> Vec<(u64, String, 
                 assert_eq!(crate::jid::domain_of(&to).expect("an address"), domain);
                 shown.push(text);
             }
-            AbroadWord::Attendance(_) => {}
         }
     }
     all
-}
-
-/// Answers to the home of the room about its occupants: the number of the question, and whether
-/// anybody is in the room.
-fn attendance(rooms: &mut RoomsAbroad) -> Vec<(u64, bool)> {
-    let told = rooms.take_out().into_iter().filter_map(|word| match word {
-        AbroadWord::Attendance(told) => {
-            assert_eq!(told.group, address(ROOM));
-            Some((told.number, told.attended))
-        }
-        _ => None,
-    });
-    told.collect()
-}
-
-fn asks_who_is_there(rooms: &mut RoomsAbroad, number: u64) -> Vec<(u64, bool)> {
-    rooms.attendance_asked(&AttendanceAsked { group: address(ROOM), number });
-    attendance(rooms)
 }
 
 /// The one thing that it asks.
@@ -112,9 +92,8 @@ fn message(from: &str, seq: u64, content: Content) -> Arc<ChatMessage> {
     })
 }
 
-fn word(message: Arc<ChatMessage>, to: &[&str], guests: &[&str]) -> RoomWord {
-    let all = |names: &[&str]| names.iter().map(|it| address(it)).collect();
-    RoomWord { message, to: all(to), guests: all(guests), unlocked: true }
+fn word(message: Arc<ChatMessage>, to: &[&str]) -> RoomWord {
+    RoomWord { message, to: to.iter().map(|it| address(it)).collect() }
 }
 
 fn change_because(verb: GroupVerb, name: &str, why: &str) -> Content {
@@ -130,34 +109,38 @@ fn history(messages: Vec<Arc<ChatMessage>>) -> ChatDelivery {
     ChatDelivery::History(Box::new(HistoryPage { number: 0, messages, more: false }))
 }
 
-fn members(all: &[(&str, GroupRole)]) -> ChatDelivery {
-    let status = |(name, role): &(&str, GroupRole)| MemberStatus {
-        member: GroupMember { address: address(name), id: AccountId(1) },
-        role: *role,
-        muted: false,
-        show: None,
-        reason: None,
-    };
-    ChatDelivery::Members(Box::new(MembersPage {
+/// A device that is in the room, with this role as a member.
+fn occupant(who: &str, role: Option<GroupRole>) -> Occupant {
+    let (account, device) = who.split_once('/').unwrap_or((who, ""));
+    let account = address(account);
+    let (nick, device) = (account.name().into(), device.into());
+    Occupant { nick, account, device, role, silent: false, show: OccupantShow::default() }
+}
+
+/// This device has entered the room, in which Ann is.
+fn entered(who: &str) -> ChatDelivery {
+    let ann = occupant("ann@a.example", Some(GroupRole::Owner));
+    ChatDelivery::RoomEntered(Box::new(RoomEntered {
         number: 0,
         group: address(ROOM),
-        version: 3,
+        last: 7,
+        own: Arc::new(occupant(who, None)),
+        others: vec![Arc::new(ann)],
         title: "Yard".into(),
-        description: Box::default(),
-        closed: false,
-        unlocked: true,
-        public: false,
-        temporary: false,
-        own: None,
-        total: all.len() as u32,
-        from: 0,
-        members: all.iter().map(status).collect(),
     }))
 }
 
-fn changed() -> ChatDelivery {
-    let (number, group, id, seq, at_ms, again) = (0, address(ROOM), 5, 5, 5, false);
-    ChatDelivery::Changed(Box::new(GroupChanged { number, group, id, seq, at_ms, again }))
+fn news(number: u64, event: RoomEvent) -> Arc<RoomNews> {
+    Arc::new(RoomNews { group: address(ROOM), number, event })
+}
+
+/// Devices, as the home of a room names them.
+fn devices(all: &[&str]) -> Vec<(AccountAddress, Box<str>)> {
+    let of = |it: &&str| {
+        let (account, device) = it.split_once('/').expect("a device");
+        (address(account), device.into())
+    };
+    all.iter().map(of).collect()
 }
 
 fn failed(why: ChatFault) -> ChatDelivery {
@@ -173,41 +156,28 @@ fn presence(from: &str, kind: &str) -> String {
     format!("<presence id='p' from='{from}' to='{ROOM}/eve'{kind}>{x}</presence>")
 }
 
-/// Somebody enters, as a member since then or since before; what is shown.
-fn enters(rooms: &mut RoomsAbroad, who: &str, joins: bool) -> Vec<String> {
+/// Somebody enters; what is shown.
+fn enters(rooms: &mut RoomsAbroad, who: &str) -> Vec<String> {
     says(rooms, &presence(who, ""));
-    let (number, _) = asks(rooms);
-    if joins {
-        rooms.answered(now(), number, Some(&failed(ChatFault::NotMember)));
-        let (number, what) = asks(rooms);
-        let ErrandWhat::Group(order) = what else { panic!("{what:?}") };
-        assert_eq!((order.verb, order.members.len()), (GroupVerb::Join, 0));
-        rooms.answered(now(), number, Some(&changed()));
-        let (again, what) = asks(rooms);
-        assert!(matches!(what, ErrandWhat::History(_)));
-        rooms.answered(now(), again, Some(&history(vec![message("ann", 4, Content::text("old"))])));
-    } else {
-        let old = vec![message("ann", 4, Content::text("old"))];
-        rooms.answered(now(), number, Some(&history(old)));
-    }
     let (number, what) = asks(rooms);
-    assert!(matches!(what, ErrandWhat::Members(_)));
-    let (own, _) = who.split_once('/').expect("a device");
-    let all = [("ann@a.example", GroupRole::Owner), (own, GroupRole::Member)];
-    rooms.answered(now(), number, Some(&members(&all)));
+    assert!(matches!(what, ErrandWhat::Room(_, OccupancyAsk::Enter { .. })), "{what:?}");
+    rooms.answered(now(), number, Some(&entered(who)));
+    let (number, what) = asks(rooms);
+    assert!(matches!(what, ErrandWhat::History(_)));
+    rooms.answered(now(), number, Some(&history(vec![message("ann", 4, Content::text("old"))])));
     shown(rooms)
 }
 
 #[test]
 fn somebody_of_another_server_enters_and_is_shown_what_is_there() {
     let mut rooms = rooms();
-    let all = enters(&mut rooms, EVE, true);
+    let all = enters(&mut rooms, EVE);
     assert_eq!(all.len(), 4, "{all:?}");
     assert!(all[0].starts_with("<presence from='yard@conference.a.example/ann' to='eve@b.ex"));
     assert!(all[0].contains("affiliation='owner' role='moderator' jid='ann@a.example'"));
-    let own = "from='yard@conference.a.example/eve@b.example' to='eve@b.example/phone'";
+    let own = "from='yard@conference.a.example/eve' to='eve@b.example/phone'";
     assert!(all[1].contains(own) && all[1].contains("jid='eve@b.example/phone'"), "{}", all[1]);
-    for code in ["100", "110", "210"] {
+    for code in ["100", "110"] {
         assert!(all[1].contains(&format!("<status code='{code}'/>")), "{code}: {}", all[1]);
     }
     assert!(all[2].starts_with("<message from='yard@conference.a.example/ann'"), "{}", all[2]);
@@ -217,22 +187,21 @@ fn somebody_of_another_server_enters_and_is_shown_what_is_there() {
     // What is said is shown once, and what the history had is not.
     let said = message("ann", 5, Content::text("hello"));
     let to = ["eve@b.example"];
-    rooms.said(now(), &word(said.clone(), &to, &to));
+    rooms.said(now(), &word(said.clone(), &to));
     let all = shown(&mut rooms);
     assert!(all.len() == 1 && all[0].contains("<body>hello</body>"), "{all:?}");
     assert!(!all[0].contains("xmlns='jabber:client'") && !all[0].contains("<delay"));
-    rooms.said(now(), &word(said, &to, &to));
-    rooms.said(now(), &word(message("ann", 4, Content::text("old")), &to, &to));
+    rooms.said(now(), &word(said, &to));
+    rooms.said(now(), &word(message("ann", 4, Content::text("old")), &to));
     assert_eq!(shown(&mut rooms), [""; 0]);
-    // A second device does not join once more.
-    assert_eq!(enters(&mut rooms, "eve@b.example/desk", false).len(), 4);
+    assert_eq!(enters(&mut rooms, "eve@b.example/desk").len(), 4);
     let mut both = rooms;
-    both.said(now(), &word(message("ann", 5, Content::text("hello")), &to, &to));
+    both.said(now(), &word(message("ann", 5, Content::text("hello")), &to));
     assert_eq!(shown(&mut both).len(), 1, "whose history ended before");
-    both.said(now(), &word(message("ann", 6, Content::text("both")), &to, &to));
+    both.said(now(), &word(message("ann", 6, Content::text("both")), &to));
     assert_eq!(shown(&mut both).len(), 2);
     // What was lost on the way here is known by its place: nobody misses it in silence.
-    both.said(now(), &word(message("ann", 8, Content::text("later")), &to, &[]));
+    both.said(now(), &word(message("ann", 8, Content::text("later")), &to));
     let all = shown_and_asked(&mut both);
     assert_eq!((all.0.len(), both.occupants()), (2, 0), "{all:?}");
     assert!(all.0.iter().all(|it| it.contains("<status code='333'/><status code='110'/>")));
@@ -245,15 +214,20 @@ fn what_is_said_while_somebody_enters_is_missed_by_nobody_and_told_once() {
     let (number, _) = asks(&mut rooms);
     let to = ["eve@b.example"];
     for (seq, text) in [(5, "in the history"), (6, "behind it")] {
-        rooms.said(now(), &word(message("ann", seq, Content::text(text)), &to, &[]));
+        rooms.said(now(), &word(message("ann", seq, Content::text(text)), &to));
     }
+    rooms.answered(now(), number, Some(&entered(EVE)));
+    let (number, _) = asks(&mut rooms);
+    let carol = Arc::new(occupant("carol@a.example", None));
+    for number in [7, 8] {
+        let is = RoomEvent::Is(carol.clone(), None);
+        rooms.news(now(), &news(number, is), &devices(&[EVE]));
+    }
+    rooms.said(now(), &word(message("ann", 7, Content::text("then")), &to));
     let last = message("ann", 5, Content::text("in the history"));
     rooms.answered(now(), number, Some(&history(vec![last])));
-    let (number, _) = asks(&mut rooms);
-    rooms.said(now(), &word(message("ann", 7, Content::text("then")), &to, &[]));
-    let all = [("ann@a.example", GroupRole::Owner), ("eve@b.example", GroupRole::Member)];
-    rooms.answered(now(), number, Some(&members(&all)));
     let all = shown(&mut rooms);
+    assert_eq!(all.iter().filter(|it| it.contains("/carol'")).count(), 1, "{all:?}");
     let bodies: Vec<_> = ["in the history", "behind it", "then"]
         .map(|text| all.iter().filter(|it| it.contains(text)).count())
         .into();
@@ -262,14 +236,15 @@ fn what_is_said_while_somebody_enters_is_missed_by_nobody_and_told_once() {
     says(&mut rooms, &presence("eve@b.example/desk", ""));
     let (number, _) = asks(&mut rooms);
     for seq in 8..400 {
-        rooms.said(now(), &word(message("ann", seq, Content::text("much")), &to, &[]));
+        rooms.said(now(), &word(message("ann", seq, Content::text("much")), &to));
     }
     shown(&mut rooms);
-    rooms.answered(now(), number, Some(&history(vec![])));
+    rooms.answered(now(), number, Some(&entered("eve@b.example/desk")));
     let (number, _) = asks(&mut rooms);
-    let all = [("ann@a.example", GroupRole::Owner), ("eve@b.example", GroupRole::Member)];
-    rooms.answered(now(), number, Some(&members(&all)));
-    let all = shown(&mut rooms);
+    rooms.answered(now(), number, Some(&history(vec![])));
+    let mut all = Vec::new();
+    let leaves = asked(&mut rooms, &mut all);
+    assert!(matches!(leaves[..], [(_, _, ErrandWhat::Room(_, OccupancyAsk::Leave))]), "{leaves:?}");
     assert!(all.len() == 1 && all[0].contains("resource-constraint"), "{all:?}");
     assert_eq!(rooms.occupants(), 1);
 }
@@ -285,7 +260,7 @@ fn what_an_occupant_says_is_said_in_its_name_and_refused_as_the_book_has_it() {
     says(&mut rooms, &say(EVE));
     let refused = shown(&mut rooms);
     assert!(refused[0].contains("not-acceptable") && refused[0].contains("id='m'"));
-    enters(&mut rooms, EVE, true);
+    enters(&mut rooms, EVE);
     says(&mut rooms, &say(EVE));
     let (number, what) = asks(&mut rooms);
     let ErrandWhat::Send(new) = what else { panic!("{what:?}") };
@@ -307,34 +282,40 @@ fn what_an_occupant_says_is_said_in_its_name_and_refused_as_the_book_has_it() {
     let private = |nick: &str| {
         format!("<message type='chat' from='{EVE}' to='{ROOM}/{nick}'><body>psst</body></message>")
     };
-    says(&mut rooms, &private("ann"));
+    let find = |rooms: &mut RoomsAbroad, account: &str| {
+        says(rooms, &private("hatter"));
+        let (number, what) = asks(rooms);
+        assert_eq!(
+            what,
+            ErrandWhat::Room(address(ROOM).into(), OccupancyAsk::Find("hatter".into()))
+        );
+        let occupant = Arc::new(occupant(account, None));
+        rooms.answered(now(), number, Some(&ChatDelivery::Occupant { number: 0, occupant }));
+    };
+    find(&mut rooms, "ann@a.example");
     let (_, what) = asks(&mut rooms);
     let ErrandWhat::Send(new) = what else { panic!("{what:?}") };
     assert_eq!(new.to.as_str(), "ann@a.example");
-    says(&mut rooms, &private("mallory@c.example"));
+    find(&mut rooms, "mallory@c.example");
     assert!(shown(&mut rooms)[0].contains("item-not-found"), "no way to a third server");
 }
 
 #[test]
-fn whoever_goes_is_a_guest_no_more_and_whoever_was_added_stays_a_member() {
+fn whoever_goes_is_told_so_and_its_home_is_told() {
     let mut rooms = rooms();
-    enters(&mut rooms, EVE, true);
-    enters(&mut rooms, "eve@b.example/desk", false);
-    enters(&mut rooms, "mallory@b.example/x", false);
-    says(&mut rooms, &presence("eve@b.example/desk", " type='unavailable'"));
-    let all = shown(&mut rooms);
-    assert!(all.len() == 1 && all[0].contains("type='unavailable'") && all[0].contains("'110'"));
-    says(&mut rooms, &presence("mallory@b.example/x", " type='unavailable'"));
-    assert_eq!(shown(&mut rooms).len(), 1, "it was added: it stays");
-    says(&mut rooms, &presence(EVE, " type='unavailable'"));
-    let mut all = Vec::new();
-    let orders = asked(&mut rooms, &mut all);
-    assert_eq!((orders.len(), all.len()), (1, 1));
-    let (number, account, what) = &orders[0];
-    let ErrandWhat::Group(order) = what else { panic!("{what:?}") };
-    assert_eq!((account.as_str(), order.verb), ("eve@b.example", GroupVerb::Leave));
-    rooms.answered(now(), *number, Some(&changed()));
-    assert!(rooms.is_idle() && rooms.occupants() == 0);
+    enters(&mut rooms, EVE);
+    enters(&mut rooms, "eve@b.example/desk");
+    for (device, left) in [("eve@b.example/desk", 1), (EVE, 0)] {
+        says(&mut rooms, &presence(device, " type='unavailable'"));
+        let mut all = Vec::new();
+        let leaves = asked(&mut rooms, &mut all);
+        assert!(all.len() == 1 && all[0].contains("type='unavailable'") && all[0].contains("110"));
+        let [(number, _, ErrandWhat::Room(_, OccupancyAsk::Leave))] = &leaves[..] else {
+            panic!("{leaves:?}")
+        };
+        rooms.answered(now(), *number, Some(&ChatDelivery::Done { number: 0 }));
+        assert!(rooms.is_idle() && rooms.occupants() == left);
+    }
     says(&mut rooms, &presence(EVE, " type='unavailable'"));
     assert_eq!(shown(&mut rooms), [""; 0], "it is gone already");
 }
@@ -348,12 +329,12 @@ fn whoever_leaves_before_it_is_in_and_comes_again_is_in() {
     assert_eq!(shown(&mut rooms), [""; 0]);
     says(&mut rooms, &presence(EVE, ""));
     let (second, _) = asks(&mut rooms);
-    let all = [("ann@a.example", GroupRole::Owner), ("eve@b.example", GroupRole::Member)];
     for number in [first, second] {
-        rooms.answered(now(), number, Some(&history(Vec::new())));
+        rooms.answered(now(), number, Some(&entered(EVE)));
         let (number, _) = asks(&mut rooms);
-        rooms.answered(now(), number, Some(&members(&all)));
-        let is_in = shown(&mut rooms).iter().any(|it| it.contains("code='110'"));
+        rooms.answered(now(), number, Some(&history(Vec::new())));
+        let (shown, _) = shown_and_asked(&mut rooms);
+        let is_in = shown.iter().any(|it| it.contains("code='110'"));
         assert_eq!(is_in, rooms.occupants() == 1);
     }
     assert_eq!(rooms.occupants(), 1);
@@ -361,100 +342,84 @@ fn whoever_leaves_before_it_is_in_and_comes_again_is_in() {
 
 #[test]
 fn kicks_bans_and_roles_are_shown_and_whoever_is_out_hears_nothing_more() {
-    let to = ["eve@b.example", "mallory@b.example"];
-    for (verb, code) in [(GroupVerb::Remove, "307"), (GroupVerb::Ban, "301")] {
+    let both = devices(&[EVE, "mallory@b.example/x"]);
+    let actor = || Box::new(RoomActor { by: address("ann"), reason: "noise".into() });
+    let tea = Some(address("tea@muc.b.example"));
+    for (how, told) in [
+        (RoomExit::Kicked(actor()), "<reason>noise</reason></item><status code='307'/>"),
+        (RoomExit::Banned(actor()), "<reason>noise</reason></item><status code='301'/>"),
+        (RoomExit::Dissolved("over".into(), tea), "<destroy jid='tea@muc.b.example'><reason>over"),
+    ] {
         let mut rooms = rooms();
-        enters(&mut rooms, EVE, true);
-        enters(&mut rooms, "mallory@b.example/x", true);
-        let out = change_because(verb, "eve@b.example", "noise");
-        rooms.said(now(), &word(message("ann", 5, out), &to, &to[1..]));
+        enters(&mut rooms, EVE);
+        enters(&mut rooms, "mallory@b.example/x");
+        let eve = Arc::new(occupant(EVE, None));
+        rooms.news(now(), &news(8, RoomEvent::Gone(eve, how)), &both);
         let all = shown(&mut rooms);
-        assert_eq!(all.len(), 2, "{all:?}");
-        assert!(all.iter().all(|it| it.contains("/><reason>noise</reason></item>")), "{all:?}");
+        assert!(all.len() == 2 && all.iter().all(|it| it.contains(told)), "{all:?}");
         let to_eve = all.iter().find(|it| it.contains("to='eve@")).expect("told");
-        let code_of = format!("<status code='{code}'/><status code='110'/>");
-        assert!(to_eve.contains(&code_of) && to_eve.contains("<actor nick='ann'"), "{to_eve}");
+        assert!(to_eve.contains("<status code='110'/></x>"), "{to_eve}");
         let other = all.iter().find(|it| it.contains("to='mallory@")).expect("told");
-        assert!(other.contains("/eve@b.example'") && !other.contains("'110'"), "{other}");
-        rooms.said(now(), &word(message("ann", 6, Content::text("x")), &to[1..], &to[1..]));
+        assert!(other.contains("/eve'") && !other.contains("'110'"), "{other}");
+        rooms.said(now(), &word(message("ann", 5, Content::text("x")), &[]));
         let all = shown(&mut rooms);
         assert!(all.len() == 1 && all[0].contains("to='mallory@b.example/x'"));
         assert_eq!(rooms.occupants(), 1);
     }
     let mut rooms = rooms();
-    enters(&mut rooms, EVE, false);
-    rooms.said(now(), &word(message("ann", 5, change(GroupVerb::Promote, to[0])), &to[..1], &[]));
+    enters(&mut rooms, EVE);
+    let admin = Arc::new(occupant(EVE, Some(GroupRole::Admin)));
+    rooms.news(now(), &news(8, RoomEvent::Is(admin, Some(actor()))), &both[..1]);
     assert!(shown(&mut rooms)[0].contains("affiliation='admin' role='moderator'"));
-    let mute = change_because(GroupVerb::Mute, to[0], "hush");
-    rooms.said(now(), &word(message("ann", 6, mute), &to[..1], &[]));
+    let hatter = Occupant { nick: "hatter".into(), ..occupant(EVE, Some(GroupRole::Admin)) };
+    let renamed = RoomEvent::Renamed("eve".into(), Arc::new(hatter));
+    rooms.news(now(), &news(9, renamed), &both[..1]);
+    assert!(shown(&mut rooms)[0].contains("<status code='303'/><status code='110'/>"));
+    says(
+        &mut rooms,
+        &format!("<message type='groupchat' from='{EVE}' to='{ROOM}'><body>x</body></message>"),
+    );
+    let (_, what) = asks(&mut rooms);
+    let ErrandWhat::Send(new) = what else { panic!("{what:?}") };
+    assert_eq!(new.content.nick.as_deref(), Some("hatter"));
+    // One that has missed news is out, and its home is told.
+    let carol = Arc::new(occupant("carol@a.example", None));
+    rooms.news(now(), &news(11, RoomEvent::Is(carol.clone(), None)), &both[..1]);
+    let (all, leaves) = shown_and_asked(&mut rooms);
+    assert!(all.len() == 1 && all[0].contains("<status code='333'/>") && leaves == 1, "{all:?}");
+    // News for a device that is not there: it leaves once more.
+    rooms.news(now(), &news(12, RoomEvent::Is(carol, None)), &both[..1]);
     let (number, what) = asks(&mut rooms);
-    assert!(matches!(what, ErrandWhat::Members(_)), "who may speak is read");
-    rooms.answered(now(), number, Some(&members(&[(to[0], GroupRole::Member)])));
-    let muted = shown(&mut rooms);
-    assert!(muted[0].contains("<status code='110'/>") && muted[0].contains("<actor nick='ann' "));
-    assert!(muted[0].contains("<reason>hush</reason>"), "{muted:?}");
-    // Of whom the group says no more that it is a member, it is shown nothing: a word was lost.
-    rooms.said(now(), &word(message("ann", 7, Content::text("x")), &to[1..], &[]));
-    assert_eq!(shown(&mut rooms), [""; 0]);
+    assert_eq!(what, ErrandWhat::Room(address(ROOM).into(), OccupancyAsk::Leave));
+    rooms.answered(now(), number, None);
 }
 
 #[test]
-fn a_room_that_is_no_more_says_so_elsewhere_too_and_why() {
-    let mut rooms = rooms();
-    enters(&mut rooms, EVE, false);
-    let over = change_because(GroupVerb::Dissolve, "tea@muc.b.example", "moved");
-    rooms.said(now(), &word(message("ann", 5, over), &["eve@b.example"], &[]));
-    let all = shown(&mut rooms);
-    let told = "<destroy jid='tea@muc.b.example'><reason>moved</reason></destroy>";
-    assert!(all.len() == 1 && all[0].contains(told), "{all:?}");
-    assert_eq!(rooms.occupants(), 0);
-}
-
-#[test]
-fn whoever_is_added_is_invited_and_a_guest_who_is_not_there_is_taken_out() {
+fn whoever_is_added_is_invited() {
     let mut rooms = rooms();
     let to = ["eve@b.example"];
     let add = change_because(GroupVerb::Add, to[0], "hungry?");
-    rooms.said(now(), &word(message("ann", 9, add), &to, &[]));
+    rooms.said(now(), &word(message("ann", 9, add), &to));
     let all = shown(&mut rooms);
     let invite = "<invite from='ann@a.example'><reason>hungry?</reason></invite>";
     assert!(all.len() == 1 && all[0].contains(invite), "{all:?}");
     assert!(all[0].contains("to='eve@b.example'") && all[0].contains("jabber:x:conference"));
     assert!(all[0].contains(" reason='hungry?'/>"), "{all:?}");
-    rooms.said(now(), &word(message("ann", 10, Content::text("x")), &to, &to));
-    let (number, what) = asks(&mut rooms);
-    let ErrandWhat::Group(order) = what else { panic!("{what:?}") };
-    assert_eq!(order.verb, GroupVerb::Leave);
-    rooms.said(now(), &word(message("ann", 11, Content::text("y")), &to, &to));
-    assert_eq!(shown(&mut rooms), [""; 0], "it is being taken out");
-    rooms.answered(now(), number, None);
-    rooms.said(now(), &word(message("ann", 12, Content::text("z")), &to, &to));
-    asks(&mut rooms);
 }
 
 #[test]
-fn a_server_that_is_not_reached_takes_its_occupants_out_a_few_at_a_time() {
+fn a_server_that_is_not_reached_takes_its_occupants_out() {
     let mut rooms = rooms_with(1_000, 1_000);
     for at in 0..100 {
-        enters(&mut rooms, &format!("p{at}@b.example/x"), true);
+        enters(&mut rooms, &format!("p{at}@b.example/x"));
     }
-    enters(&mut rooms, "kim@c.example/x", true);
+    enters(&mut rooms, "kim@c.example/x");
     rooms.lost(now(), "b.example");
     assert_eq!(rooms.occupants(), 1);
-    let mut left = Vec::new();
-    let mut orders = asked(&mut rooms, &mut Vec::new());
-    while !orders.is_empty() {
-        assert!(orders.len() <= LEAVES_MAX, "{}", orders.len());
-        for (number, account, what) in std::mem::take(&mut orders) {
-            assert!(matches!(what, ErrandWhat::Group(order) if order.verb == GroupVerb::Leave));
-            left.push(account);
-            rooms.answered(now(), number, Some(&changed()));
-            orders.extend(asked(&mut rooms, &mut Vec::new()));
-        }
-    }
-    left.sort_unstable();
-    left.dedup();
-    assert_eq!(left.len(), 100);
+    let leaves = asked(&mut rooms, &mut Vec::new());
+    assert_eq!(leaves.len(), 100);
+    let is_leave = |what: &ErrandWhat| matches!(what, ErrandWhat::Room(_, OccupancyAsk::Leave));
+    assert!(leaves.iter().all(|(_, _, what)| is_leave(what)));
     // One stanza that comes back is one device.
     let lost =
         format!("<message type='error' from='kim@c.example/x' to='{ROOM}'><error/></message>");
@@ -467,11 +432,11 @@ fn a_server_that_is_not_reached_takes_its_occupants_out_a_few_at_a_time() {
 #[test]
 fn seats_and_questions_are_bounded() {
     let mut rooms = rooms_with(3, 2);
-    enters(&mut rooms, "a@b.example/x", true);
-    enters(&mut rooms, "b@b.example/x", true);
+    enters(&mut rooms, "a@b.example/x");
+    enters(&mut rooms, "b@b.example/x");
     says(&mut rooms, &presence("c@b.example/x", ""));
     assert!(shown(&mut rooms)[0].contains("resource-constraint"), "of one domain");
-    enters(&mut rooms, "c@c.example/x", true);
+    enters(&mut rooms, "c@c.example/x");
     says(&mut rooms, &presence("d@d.example/x", ""));
     assert!(shown(&mut rooms)[0].contains("resource-constraint"), "of all");
     assert_eq!(rooms.take_refused(), ForeignRefused { dropped: 2, invalid: 0 });
@@ -586,31 +551,6 @@ fn a_room_of_another_domain_says_nothing_to_other_servers() {
     let (mut rooms, to) = (rooms(), ["eve@b.example"]);
     let added = message("ann", 9, change(GroupVerb::Add, to[0]));
     let elsewhere = ChatMessage { to: address("lunch@conference.c.example"), ..(*added).clone() };
-    rooms.said(now(), &word(Arc::new(elsewhere), &to, &[]));
+    rooms.said(now(), &word(Arc::new(elsewhere), &to));
     assert_eq!(shown(&mut rooms), [""; 0], "it would be a name that nobody has shown");
-}
-
-#[test]
-fn the_home_of_a_room_hears_when_the_last_one_has_left_and_who_is_there_when_it_asks() {
-    let mut rooms = rooms();
-    assert_eq!(asks_who_is_there(&mut rooms, 1), [(1, false)]);
-    // Whoever is about to be in a room keeps it.
-    says(&mut rooms, &presence(EVE, ""));
-    assert_eq!(asks_who_is_there(&mut rooms, 2), [(2, true)]);
-    says(&mut rooms, &presence(EVE, " type='unavailable'"));
-    assert_eq!(asks_who_is_there(&mut rooms, 3), [(3, false)], "it has left before");
-    let mut rooms = self::rooms();
-    says(&mut rooms, &presence(EVE, ""));
-    let (number, _) = asks(&mut rooms);
-    rooms.answered(now(), number, Some(&failed(ChatFault::Busy)));
-    assert_eq!(attendance(&mut rooms), [(0, false)], "it was not let in");
-    enters(&mut rooms, EVE, false);
-    let other = "eve@b.example/desk";
-    enters(&mut rooms, other, false);
-    enters(&mut rooms, other, false);
-    assert_eq!(attendance(&mut rooms), []);
-    says(&mut rooms, &presence(EVE, " type='unavailable'"));
-    assert_eq!(asks_who_is_there(&mut rooms, 4), [(4, true)], "another device is there");
-    rooms.lost(now(), "b.example");
-    assert_eq!(attendance(&mut rooms), [(0, false)], "nobody is");
 }

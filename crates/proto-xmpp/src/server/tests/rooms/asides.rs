@@ -27,12 +27,8 @@ fn answer(allows: &str) -> String {
 /// Somebody who has entered, and is this; the room is closed, or not.
 fn inside_as(own: Named, closed: bool) -> Side {
     let mut side = available();
-    assert_eq!(says(&mut side, ENTER), "");
-    let (number, _) = asks_for_history(&mut side);
-    assert_eq!(told(&mut side, history(number, &[])), "");
-    let (number, _) = asks_for_members(&mut side);
-    told(&mut side, members(number, &[("bob", GroupRole::Owner, false), own], closed));
-    side.take_words();
+    let silent = (own.2 || closed) && own.1 == GroupRole::Member;
+    enters(&mut side, &[("bob", GroupRole::Owner, false), (own.0, own.1, silent)], &[]);
     side
 }
 
@@ -65,15 +61,10 @@ fn a_visitor_asks_for_voice_and_whoever_has_one_or_is_not_in_the_room_does_not()
         assert!(words(&mut side).is_empty());
     }
     // Who is muted later is known from what it is shown.
-    for (verb, muted) in [(GroupVerb::Mute, true), (GroupVerb::Unmute, false)] {
+    for muted in [true, false] {
         let mut side = inside_as(("ann", GroupRole::Member, !muted), false);
-        let own = GroupMember { address: address("ann"), id: model::account::AccountId(1) };
-        let change = GroupChange { verb, title: "".into(), members: vec![own] };
-        comes(&mut side, 13, said("bob", 5, change.content()));
-        let (number, _) = asks_for_members(&mut side);
-        let all = [("bob", GroupRole::Owner, false), ("ann", GroupRole::Member, muted)];
-        told(&mut side, members(number, &all, false));
-        side.take_words();
+        let own = occupant(("ann", GroupRole::Member, muted));
+        told(&mut side, news(8, RoomEvent::Is(Arc::new(own), None)));
         assert_eq!(says(&mut side, &wish()).is_empty(), muted);
     }
 }

@@ -9,72 +9,6 @@ fn to_room(inner: &str) -> String {
     format!("<iq type='set' id='q' to='{ROOM}'>{inner}</iq>")
 }
 
-/// A change that bob made, at this place of the conversation.
-fn change(side: &mut Side, seq: u64, verb: GroupVerb, name: &str) -> String {
-    let member = |name| GroupMember { address: address(name), id: model::account::AccountId(1) };
-    let members = Some(name).filter(|it| !it.is_empty()).map(member).into_iter().collect();
-    let change = GroupChange { verb, title: "".into(), members };
-    comes(side, 8 + seq, said("bob", seq, change.content()))
-}
-
-#[test]
-fn who_is_kicked_removed_or_banned_is_shown_by_the_code_of_that() {
-    let bob = "<actor nick='bob' jid='bob@a.example'/>";
-    for (unlocks, verb, item, code) in [
-        (false, GroupVerb::Remove, "affiliation='none'", "321"),
-        (true, GroupVerb::Remove, "affiliation='none'", "307"),
-        (false, GroupVerb::Ban, "affiliation='outcast'", "301"),
-        (true, GroupVerb::Ban, "affiliation='outcast'", "301"),
-    ] {
-        let mut side = inside();
-        if unlocks {
-            let shown = change(&mut side, 5, GroupVerb::Unlock, "");
-            assert!(shown.contains("<status code='104'/>"), "{shown}");
-        }
-        let shown = change(&mut side, 6, verb, "carol");
-        let all = stanzas(&shown);
-        assert_eq!(all.len(), 1, "{shown}");
-        assert!(all[0].contains(" from='lunch@conference.a.example/carol'"), "{shown}");
-        assert!(all[0].contains("type='unavailable'") && all[0].contains(item), "{shown}");
-        assert!(all[0].contains(bob) && all[0].contains(&format!("<status code='{code}'/></x>")));
-        // Oneself, too: and then the room says nothing any more.
-        let shown = change(&mut side, 7, verb, "ann");
-        assert!(shown.contains(&format!("<status code='{code}'/><status code='110'/>")));
-        let said = comes(&mut side, 16, said("bob", 8, Content::text("psst")));
-        assert_eq!(said, "", "it is out");
-    }
-    let mut side = inside();
-    change(&mut side, 5, GroupVerb::Unlock, "");
-    change(&mut side, 6, GroupVerb::Lock, "");
-    assert!(
-        change(&mut side, 7, GroupVerb::Remove, "carol").contains("'321'"),
-        "it is locked again"
-    );
-    assert_eq!(change(&mut inside(), 5, GroupVerb::Unban, "carol"), "", "who was not there is not");
-    let shown = change(&mut inside(), 5, GroupVerb::Describe, "");
-    assert!(shown.contains("<status code='104'/>"), "{shown}");
-}
-
-#[test]
-fn whoever_enters_a_room_that_is_unlocked_becomes_a_member() {
-    let mut side = available();
-    assert_eq!(says(&mut side, ENTER), "");
-    let (number, _) = asks_for_history(&mut side);
-    assert_eq!(failed(&mut side, number, ChatFault::NotMember), "");
-    let (number, order) = gives_order(&mut side);
-    assert_eq!(order.verb, GroupVerb::Create);
-    assert_eq!(failed(&mut side, number, ChatFault::Conflict), "");
-    let (number, order) = gives_order(&mut side);
-    assert_eq!((order.verb, order.members.len()), (GroupVerb::Join, 0));
-    assert_eq!(changed(&mut side, number), "");
-    let (number, _) = asks_for_history(&mut side);
-    assert_eq!(told(&mut side, history(number, &[(4, "before")])), "");
-    let (number, _) = asks_for_members(&mut side);
-    let shown = told(&mut side, members(number, &TWO, false));
-    assert!(shown.contains("<status code='110'/>") && !shown.contains("'201'"), "{shown}");
-    assert!(shown.contains("<body>before</body>"));
-}
-
 #[test]
 fn whoever_is_banned_or_does_not_get_in_is_told_why() {
     for (why, condition) in [
@@ -84,7 +18,7 @@ fn whoever_is_banned_or_does_not_get_in_is_told_why() {
     ] {
         let mut side = available();
         says(&mut side, ENTER);
-        let (number, _) = asks_for_history(&mut side);
+        let (number, _) = asks_room(&mut side);
         failed(&mut side, number, ChatFault::NotMember);
         let (number, _) = gives_order(&mut side);
         failed(&mut side, number, ChatFault::Conflict);
@@ -96,13 +30,13 @@ fn whoever_is_banned_or_does_not_get_in_is_told_why() {
     // One who was a member a moment ago is not asked in circles.
     let mut side = available();
     says(&mut side, ENTER);
-    let (number, _) = asks_for_history(&mut side);
+    let (number, _) = asks_room(&mut side);
     failed(&mut side, number, ChatFault::NotMember);
     let (number, _) = gives_order(&mut side);
     failed(&mut side, number, ChatFault::Conflict);
     let (number, _) = gives_order(&mut side);
     changed(&mut side, number);
-    let (number, _) = asks_for_history(&mut side);
+    let (number, _) = asks_room(&mut side);
     let shown = failed(&mut side, number, ChatFault::NotMember);
     assert!(shown.contains("registration-required"), "{shown}");
 }
@@ -238,56 +172,31 @@ fn what_is_said_to_one_occupant_is_said_to_its_account() {
     let say = |nick: &str| {
         format!("<message type='chat' id='p' to='{ROOM}/{nick}'><body>psst</body></message>")
     };
-    assert_eq!(says(&mut side, &say("bob")), "");
+    let find = |side: &mut Side, nick: &str| {
+        assert_eq!(says(side, &say(nick)), "");
+        let (number, ask) = asks_room(side);
+        assert_eq!(ask, OccupancyAsk::Find(nick.into()));
+        number
+    };
+    let number = find(&mut side, "bob");
+    let bob = Arc::new(occupant(("bob", GroupRole::Owner, false)));
+    assert_eq!(told(&mut side, ChatDelivery::Occupant { number, occupant: bob.clone() }), "");
     let ChatRequest::Send { number, message, .. } = asks(&mut side) else { panic!("sent") };
     assert_eq!((message.to.as_str(), &*message.content.text), ("bob@a.example", "psst"));
     // It is in no room: that it was said before is no reason to show it there.
     let sent = ChatDelivery::Sent { number, id: 9, seq: 1, at_ms: 9, again: true };
     assert_eq!(told(&mut side, sent), "");
     assert!(words(&mut side).is_empty());
-    says(&mut side, &say("eve@b.example"));
+    let number = find(&mut side, "eve@b.example");
+    let eve = Arc::new(Occupant { account: address("eve@b.example"), ..(*bob).clone() });
+    told(&mut side, ChatDelivery::Occupant { number, occupant: eve });
     let ChatRequest::Send { number, message, .. } = asks(&mut side) else { panic!("sent") };
     assert_eq!(message.to.as_str(), "eve@b.example");
     let shown = failed(&mut side, number, ChatFault::UnknownAccount);
     assert!(shown.contains("item-not-found") || shown.contains("service-unavailable"), "{shown}");
-    assert!(says(&mut side, &say("b b")).contains("item-not-found"));
+    let number = find(&mut side, "b b");
+    assert!(failed(&mut side, number, ChatFault::UnknownAccount).contains("item-not-found"));
     assert!(says(&mut available(), &say("bob")).contains("not-acceptable"), "it is not in it");
-}
-
-#[test]
-fn a_room_of_ten_thousand_is_asked_for_one_page_and_shows_a_few_of_them() {
-    const ALL: u32 = 10_000;
-    let mut side = available();
-    says(&mut side, ENTER);
-    let (number, _) = asks_for_history(&mut side);
-    told(&mut side, history(number, &[(4, "before")]));
-    let (number, range) = asks_for_members(&mut side);
-    assert_eq!((range.from, range.count), (0, MEMBERS_PAGE_MAX));
-    let shown = told(
-        &mut side,
-        ChatDelivery::Members(Box::new(MembersPage {
-            number,
-            group: address(ROOM),
-            version: 7,
-            title: "".into(),
-            description: Box::default(),
-            closed: false,
-            unlocked: true,
-            public: false,
-            temporary: false,
-            total: ALL,
-            from: 0,
-            members: (0..MEMBERS_PAGE_MAX).map(|at| a_member(&format!("m{at}"))).collect(),
-            own: Some(Box::new(a_member("ann"))),
-        })),
-    );
-    let presences = stanzas(&shown).iter().filter(|it| it.starts_with("<presence ")).count();
-    assert_eq!(presences, 257, "so many, and oneself");
-    assert!(shown.len() < 128 * 1024, "{}", shown.len());
-    // What is said there is one stanza, whoever else hears it.
-    let shown = comes(&mut side, 13, said("m7", 5, Content::text("hello")));
-    assert_eq!(stanzas(&shown).len(), 1);
-    assert!(words(&mut side).iter().all(|it| !matches!(it, ChatRequest::Members { .. })));
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod authority;
 mod changes;
 mod items;
 mod live;
-mod shows;
+mod news;
 
 use super::super::*;
 use super::harness::*;
@@ -18,7 +18,7 @@ const ROOM: &str = "lunch@conference.a.example";
 const ENTER: &str = "<presence id='e' to='lunch@conference.a.example/ann'>\
     <x xmlns='http://jabber.org/protocol/muc'/></presence>";
 
-/// A member: name, role, whether it is muted.
+/// A member: name, role, whether it may say nothing.
 pub(super) type Named = (&'static str, GroupRole, bool);
 
 pub(super) const TWO: [Named; 2] =
@@ -69,7 +69,6 @@ pub(super) fn members(number: u32, members: &[Named], closed: bool) -> ChatDeliv
         member: GroupMember { address: address(name), id: model::account::AccountId(1) },
         role: *role,
         muted: *muted,
-        show: None,
         reason: None,
     };
     ChatDelivery::Members(Box::new(MembersPage {
@@ -82,6 +81,7 @@ pub(super) fn members(number: u32, members: &[Named], closed: bool) -> ChatDeliv
         unlocked: false,
         public: false,
         temporary: false,
+        occupants: members.len() as u32,
         own: None,
         total: members.len() as u32,
         from: 0,
@@ -101,24 +101,45 @@ pub(super) fn history(number: u32, messages: &[(u64, &str)]) -> ChatDelivery {
     ChatDelivery::History(Box::new(HistoryPage { number, messages, more: true }))
 }
 
-/// Somebody who is in the group, and may no more than speak.
-pub(super) fn a_member(name: &str) -> MemberStatus {
-    MemberStatus {
-        member: GroupMember { address: address(name), id: model::account::AccountId(1) },
-        role: GroupRole::Member,
-        muted: false,
-        show: None,
-        reason: None,
+/// The only request to the room, and its number.
+pub(super) fn asks_room(side: &mut Side) -> (u32, OccupancyAsk) {
+    match asks(side) {
+        ChatRequest::Room(asked) => {
+            assert!(asked.group.within("a.example").is_group());
+            (asked.number, asked.ask)
+        }
+        other => panic!("{other:?}"),
     }
 }
 
-/// Enters the room, with these members and this history; returns the output.
+/// A member who is in the room by the name of its account.
+pub(super) fn occupant((name, role, silent): Named) -> Occupant {
+    let device = if name == "ann" { "desk" } else { "" };
+    let (account, role, show) = (address(name), Some(role), OccupantShow::default());
+    Occupant { nick: name.into(), account, device: device.into(), role, silent, show }
+}
+
+/// Ann has entered the room, in which these are, herself among them.
+pub(super) fn entered(number: u32, all: &[Named]) -> ChatDelivery {
+    let (own, others): (Vec<_>, Vec<_>) =
+        all.iter().map(|it| Arc::new(occupant(*it))).partition(|it| &*it.nick == "ann");
+    let (group, title) = (address(ROOM), "Lunch & co".into());
+    let own = own.into_iter().next().expect("herself");
+    ChatDelivery::RoomEntered(Box::new(RoomEntered { number, group, last: 7, own, others, title }))
+}
+
+/// News of the room with this number.
+pub(super) fn news(number: u64, event: RoomEvent) -> ChatDelivery {
+    ChatDelivery::RoomNews(Arc::new(RoomNews { group: address(ROOM), number, event }))
+}
+
+/// Enters the room, with these members in it and this history; returns the output.
 pub(super) fn enters(side: &mut Side, all: &[Named], texts: &[(u64, &str)]) -> String {
     assert_eq!(says(side, ENTER), "");
+    let (number, _) = asks_room(side);
+    assert_eq!(told(side, entered(number, all)), "");
     let (number, _) = asks_for_history(side);
-    assert_eq!(told(side, history(number, texts)), "");
-    let (number, _) = asks_for_members(side);
-    let shown = told(side, members(number, all, false));
+    let shown = told(side, history(number, texts));
     side.take_words();
     shown
 }
@@ -161,16 +182,18 @@ fn is_at_rest(side: &mut Side) -> bool {
 }
 
 #[test]
-fn whoever_enters_is_shown_who_is_a_member_what_was_said_and_the_title_in_this_order() {
+fn whoever_enters_is_shown_who_is_there_what_was_said_and_the_title_in_this_order() {
     let mut side = available();
     assert_eq!(says(&mut side, ENTER), "");
+    let (number, ask) = asks_room(&mut side);
+    let show = OccupantShow::default();
+    assert_eq!(ask, OccupancyAsk::Enter { nick: "ann".into(), show });
+    assert_eq!(told(&mut side, entered(number, &TWO)), "");
     let (number, range) = asks_for_history(&mut side);
     assert_eq!((range.with, range.from), (address(ROOM).into(), u64::MAX));
     assert_eq!((range.backwards, range.count), (true, 20));
-    assert_eq!(told(&mut side, history(number, &[(3, "one"), (4, "<two>")])), "");
-    let (number, range) = asks_for_members(&mut side);
-    assert_eq!((range.group, range.from, range.count), (address(ROOM).into(), 0, 256));
-    let shown = stanzas(&told(&mut side, members(number, &TWO, false)));
+    let shown = told(&mut side, history(number, &[(3, "one"), (4, "<two>")]));
+    let shown = stanzas(&shown);
     assert_eq!(
         shown[0],
         "<presence from='lunch@conference.a.example/bob' to='ann@a.example/desk'>\
@@ -209,15 +232,19 @@ fn whoever_enters_is_shown_who_is_a_member_what_was_said_and_the_title_in_this_o
 fn what_comes_while_a_room_is_entered_follows_the_end_of_its_conversation_once() {
     let mut side = available();
     says(&mut side, ENTER);
-    let (number, _) = asks_for_history(&mut side);
+    let (number, _) = asks_room(&mut side);
     assert_eq!(comes(&mut side, 14, said("bob", 4, Content::text("in it, too"))), "");
-    let shown = told(&mut side, history(number, &[(3, "in it"), (4, "in it, too")]));
-    assert_eq!(shown, "");
-    let (number, _) = asks_for_members(&mut side);
+    assert_eq!(told(&mut side, entered(number, &TWO)), "");
+    let (number, _) = asks_for_history(&mut side);
     assert_eq!(comes(&mut side, 15, said("bob", 5, Content::text("behind it"))), "");
+    let carol = RoomEvent::Is(Arc::new(occupant(("carol", GroupRole::Member, false))), None);
+    assert_eq!(told(&mut side, news(7, carol.clone())), "", "she was there");
+    assert_eq!(told(&mut side, news(8, carol)), "");
     assert!(words(&mut side).iter().all(|it| matches!(it, ChatRequest::Acknowledge { .. })));
-    let shown = told(&mut side, members(number, &TWO, false));
-    assert_eq!(stanzas(&shown).len(), 5);
+    let shown = told(&mut side, history(number, &[(3, "in it"), (4, "in it, too")]));
+    let shown = stanzas(&shown);
+    assert_eq!(shown.len(), 6);
+    assert!(shown[5].contains("/carol'"), "once, behind the subject");
     let pull = ChatRequest::Pull { session: SESSION, number: 0, after: 12, count: 64 };
     assert_eq!(words(&mut side), [pull]);
     let all = [(14, 4, "in it, too"), (15, 5, "behind it")];
@@ -232,37 +259,16 @@ fn what_comes_while_a_room_is_entered_follows_the_end_of_its_conversation_once()
 }
 
 #[test]
-fn a_change_of_the_group_between_its_history_and_its_members_is_shown() {
-    let mut side = available();
-    says(&mut side, ENTER);
-    let (number, _) = asks_for_history(&mut side);
-    told(&mut side, history(number, &[(4, "before")]));
-    let (number, _) = asks_for_members(&mut side);
-    let title = "Dinner".into();
-    let renamed = GroupChange { verb: GroupVerb::Rename, title, members: Vec::new() };
-    let message = said("bob", 5, renamed.content());
-    assert_eq!(comes(&mut side, 13, message.clone()), "");
-    side.take_words();
-    told(&mut side, members(number, &TWO, false));
-    let pull = ChatRequest::Pull { session: SESSION, number: 0, after: 12, count: 64 };
-    assert_eq!(words(&mut side), [pull]);
-    let (messages, events) = (vec![(13, message)], Vec::new());
-    let page = InboxPage { number: 0, messages, events, upto: 13, head: 13 };
-    let shown = told(&mut side, ChatDelivery::Page(Box::new(page)));
-    assert!(shown.contains("<subject>Dinner</subject>"), "{shown}");
-}
-
-#[test]
 fn as_much_of_the_history_is_shown_as_is_wanted() {
     let shown = |wish: &str| {
         let mut side = available();
         let x = format!("<x xmlns='http://jabber.org/protocol/muc'><history {wish}/></x>");
         says(&mut side, &ENTER.replace("<x xmlns='http://jabber.org/protocol/muc'/>", &x));
+        let (number, _) = asks_room(&mut side);
+        told(&mut side, entered(number, &TWO));
         let (number, range) = asks_for_history(&mut side);
         let all = [(2, "one"), (3, "two"), (4, "three")];
-        told(&mut side, history(number, &all[3 - usize::from(range.count.min(3))..]));
-        let (number, _) = asks_for_members(&mut side);
-        let sent = told(&mut side, members(number, &TWO, false));
+        let sent = told(&mut side, history(number, &all[3 - usize::from(range.count.min(3))..]));
         let count = sent.matches("<body>").count();
         assert_eq!(comes(&mut side, 13, said("bob", 4, Content::text("three"))), "", "it had that");
         (range.count, count)
@@ -283,55 +289,30 @@ fn as_much_of_the_history_is_shown_as_is_wanted() {
 }
 
 #[test]
-fn of_a_group_of_many_a_page_is_shown_and_oneself_wherever_that_stands() {
-    let enters = |own: Option<&str>| {
-        let mut side = available();
-        says(&mut side, ENTER);
-        let (number, _) = asks_for_history(&mut side);
-        told(&mut side, history(number, &[]));
-        let (number, range) = asks_for_members(&mut side);
-        assert_eq!((range.version, range.from, range.count), (0, 0, 256));
-        let members = (0..256).map(|n| a_member(&format!("m{n}"))).collect();
-        let ChatDelivery::Members(page) = self::members(number, &TWO, true) else { panic!() };
-        let own = own.map(|name| Box::new(a_member(name)));
-        let page = MembersPage { total: 10_000, members, own, ..*page };
-        let shown = told(&mut side, ChatDelivery::Members(Box::new(page)));
-        assert!(words(&mut side).is_empty(), "nothing more is asked");
-        shown
-    };
-    let shown = stanzas(&enters(Some("ann")));
-    assert_eq!(shown.len(), 256 + 1 + 1);
-    assert!(shown[0].contains("/m0'") && shown[255].contains("/m255'"));
-    assert!(shown[256].contains("/ann'") && shown[256].contains("role='visitor'"));
-    assert!(enters(None).contains("<registration-required"), "it was removed meanwhile");
-}
-
-#[test]
 fn a_room_that_there_never_was_is_made_and_one_that_is_another_s_is_not_entered() {
     let mut side = available();
     says(&mut side, &ENTER.replace("/ann'", "/Annie'"));
-    let (number, _) = asks_for_history(&mut side);
+    let (number, _) = asks_room(&mut side);
     assert_eq!(failed(&mut side, number, ChatFault::NotMember), "");
     let (number, order) = gives_order(&mut side);
     assert_eq!((order.verb, order.group), (GroupVerb::Create, Some(address(ROOM).into())));
     assert_eq!((&*order.title, order.members.len()), ("lunch", 0));
     assert_eq!(changed(&mut side, number), "");
+    let (number, _) = asks_room(&mut side);
+    told(&mut side, entered(number, &[("ann", GroupRole::Owner, false)]));
     let (number, _) = asks_for_history(&mut side);
-    told(&mut side, history(number, &[]));
-    let (number, _) = asks_for_members(&mut side);
-    let owner = members(number, &[("ann", GroupRole::Owner, false)], false);
-    let shown = stanzas(&told(&mut side, owner));
+    let shown = stanzas(&told(&mut side, history(number, &[])));
     let statuses: String =
         ["100", "110", "201", "210"].map(|code| format!("<status code='{code}'/>")).concat();
     assert!(shown[0].contains(&statuses) && shown[0].contains("role='moderator'"), "{}", shown[0]);
     let mut side = available();
     says(&mut side, ENTER);
-    let (number, _) = asks_for_history(&mut side);
+    let (number, _) = asks_room(&mut side);
     failed(&mut side, number, ChatFault::NotMember);
     let (number, _) = gives_order(&mut side);
     assert_eq!(failed(&mut side, number, ChatFault::Conflict), "");
     let (number, order) = gives_order(&mut side);
-    assert_eq!(order.verb, GroupVerb::Join, "if it is unlocked");
+    assert_eq!(order.verb, GroupVerb::Join, "if it was invited");
     assert_eq!(
         failed(&mut side, number, ChatFault::NotMember),
         "<presence type='error' id='e' from='lunch@conference.a.example/ann' \
@@ -445,9 +426,9 @@ fn whoever_leaves_is_told_so_and_is_shown_nothing_more_but_its_place_goes_on() {
     }
     let mut side = available();
     says(&mut side, ENTER);
+    let (number, _) = asks_room(&mut side);
     assert!(says(&mut side, leave).contains("unavailable"));
-    let (number, _) = asks_for_history(&mut side);
-    assert_eq!(told(&mut side, history(number, &[])), "", "it has left meanwhile");
+    assert_eq!(told(&mut side, entered(number, &TWO)), "", "it has left meanwhile");
     assert!(words(&mut side).is_empty() && is_at_rest(&mut side));
 }
 
@@ -472,12 +453,10 @@ fn rooms_are_entered_one_after_the_other_and_not_too_many() {
     assert_eq!(says(&mut side, &enter("b")), "");
     let third = says(&mut side, &enter("c"));
     assert!(third.contains("policy-violation"), "{third}");
-    let (number, range) = asks_for_history(&mut side);
-    assert_eq!(range.with.as_str(), "a@conference.a.example");
+    let (number, _) = asks_room(&mut side);
     let shown = failed(&mut side, number, ChatFault::Busy);
-    assert!(shown.contains("resource-constraint"), "{shown}");
-    let (_, range) = asks_for_history(&mut side);
-    assert_eq!(range.with.as_str(), "b@conference.a.example");
+    assert!(shown.contains("resource-constraint") && shown.contains("from='a@"), "{shown}");
+    asks_room(&mut side);
     assert_eq!(says(&mut side, &enter("c")), "", "one of them is not entered");
 }
 
@@ -499,8 +478,7 @@ fn what_makes_no_sense_is_refused_by_the_book() {
     assert!(says(&mut side, ENTER).contains("unexpected-request"));
     let mut side = inside();
     let to = |nick: &str| format!("<presence to='lunch@conference.a.example/{nick}'/>");
-    assert!(says(&mut side, &to("other")).contains("not-acceptable"), "names are what they are");
-    assert_eq!(says(&mut side, &to("ann")), "", "how one is there is not shown");
+    assert_eq!(says(&mut side, &to("ann")), "");
 }
 
 #[test]

@@ -31,17 +31,10 @@ fn aside(what: AsideWhat, to: &[&str]) -> AsideWord {
     AsideWord { aside: Arc::new(GroupAside { group, who, what }), to }
 }
 
-/// Something is done to her, and read from the group if it has to be.
-fn becomes(rooms: &mut RoomsAbroad, seq: u64, verb: GroupVerb, muted: bool) {
-    let own = "eve@b.example";
-    rooms.said(now(), &word(message("ann", seq, change(verb, own)), &[own], &[]));
-    for (number, _, what) in asked(rooms, &mut Vec::new()) {
-        assert!(matches!(what, ErrandWhat::Members(_)), "{what:?}");
-        let all = [("ann@a.example", GroupRole::Owner), (own, GroupRole::Member)];
-        let ChatDelivery::Members(mut page) = members(&all) else { panic!("members") };
-        page.members[1].muted = muted;
-        rooms.answered(now(), number, Some(&ChatDelivery::Members(page)));
-    }
+/// She is this from now on.
+fn becomes(rooms: &mut RoomsAbroad, number: u64, role: GroupRole, silent: bool) {
+    let is = Occupant { silent, ..occupant(EVE, Some(role)) };
+    rooms.news(now(), &news(number, RoomEvent::Is(Arc::new(is), None)), &devices(&[EVE]));
     shown(rooms);
 }
 
@@ -56,16 +49,16 @@ fn refused(rooms: &mut RoomsAbroad, stanza: &str, fault: &str) {
 fn a_visitor_without_a_voice_asks_for_one_and_a_moderator_of_another_server_gives_it() {
     let mut rooms = rooms();
     refused(&mut rooms, &wish(), "<not-acceptable ");
-    enters(&mut rooms, EVE, false);
+    enters(&mut rooms, EVE);
     refused(&mut rooms, &wish(), "<not-allowed ");
     refused(&mut rooms, &answer(), "<forbidden ");
-    becomes(&mut rooms, 5, GroupVerb::Mute, true);
+    becomes(&mut rooms, 8, GroupRole::Member, true);
     says(&mut rooms, &wish());
     let (number, what) = asks(&mut rooms);
     assert_eq!(what, ErrandWhat::Voice(address(ROOM).into()));
     rooms.answered(now(), number, Some(&ChatDelivery::Done { number: 0 }));
     assert_eq!(shown(&mut rooms), [""; 0]);
-    becomes(&mut rooms, 6, GroupVerb::Promote, false);
+    becomes(&mut rooms, 9, GroupRole::Admin, false);
     refused(&mut rooms, &wish(), "<not-allowed ");
     says(&mut rooms, &answer());
     let (number, what) = asks(&mut rooms);
@@ -80,9 +73,9 @@ fn a_visitor_without_a_voice_asks_for_one_and_a_moderator_of_another_server_give
 #[test]
 fn each_device_of_a_moderator_in_the_room_is_asked_and_whoever_had_invited_is_told_at_its_server() {
     let mut rooms = rooms();
-    enters(&mut rooms, EVE, false);
-    enters(&mut rooms, DESK, false);
-    enters(&mut rooms, "mallory@b.example/x", false);
+    enters(&mut rooms, EVE);
+    enters(&mut rooms, DESK);
+    enters(&mut rooms, "mallory@b.example/x");
     rooms.aside(&aside(AsideWhat::Voice, &["eve@b.example", "dan@d.example"]));
     let told = shown(&mut rooms);
     assert_eq!(told.len(), 2, "{told:?}");

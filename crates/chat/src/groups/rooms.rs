@@ -1,0 +1,658 @@
+//! Rooms: devices enter the rooms of groups, and are told who is there and what happens.
+//!
+//! ```text
+//! Enter, Rename, Kick, Find ─► home of the group: may it? ─► its occupants ─► answered
+//! Show, Leave, end of a session ─► home of the group ─┐
+//! change of the group, stored ────────────────────────┼─► news ─► all seats, by their shards
+//! message of the group, stored ─► seats of accounts that have no inbox with it
+//! ```
+//! An account needs not be a member to be in an open room: there it reads and speaks while it is in
+//! it. News are numbered in each room; messages have their places in the conversation. A device
+//! that misses one notices the gap. The shard of a session that is in no room any more says so
+//! again whenever something comes for it. Invariants: a seat is given only by the home, behind all
+//! earlier changes of the group; news of a room reach each shard in their order.
+
+use crate::groups::occupants::{Hearers, Newcomer, SeatAt, SeatsMax, Sitter};
+use crate::groups::state::Abroad;
+use crate::groups::{GroupTask, conversation_of};
+use crate::service::flow::Flow;
+use crate::sessions::detached::weight_of;
+use crate::sessions::{Asker, Requester};
+use crate::word::{ChatWord, PeerReply, PeerRequest, ReplyTo};
+use crate::{Chat, Effects};
+use base::slab::Key;
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::foreign::{ForeignWord, RoomWord};
+use model::chat::{
+    ChatDelivery, ChatFault, ChatMessage, GroupChange, GroupRole, GroupVerb, OccupancyAsk,
+    OccupancyRequest, Occupant, OccupantShow, RoomActor, RoomEntered, RoomEvent, RoomExit,
+    RoomNews, STATUS_BYTES_MAX, Transient, nick_key,
+};
+use model::counters::ChatCounter;
+use model::id::ConnRef;
+use model::timeline::TimelineId;
+use std::sync::Arc;
+
+/// A request about a room, for the home of its group.
+#[derive(Debug)]
+pub struct RoomAsked {
+    /// The inbox of the asker.
+    pub(crate) by: TimelineId,
+    pub(crate) address: AccountAddress,
+    pub(crate) at: SeatAt,
+    pub(crate) group: AccountAddress,
+    pub(crate) ask: OccupancyAsk,
+}
+
+/// How a device is in a room, for the home of its group; none: it is there no more.
+#[derive(Debug)]
+pub struct SeatSaid {
+    /// The inbox of the device's account.
+    pub(crate) by: TimelineId,
+    pub(crate) at: SeatAt,
+    pub(crate) group: AccountAddress,
+    pub(crate) show: Option<OccupantShow>,
+}
+
+/// A delivery for sessions of a shard that are in a room.
+#[derive(Debug)]
+pub struct SeatsTold {
+    to: Arc<[Sitter]>,
+    group: AccountAddress,
+    delivery: ChatDelivery,
+}
+
+impl RoomAsked {
+    /// Approximate memory, bytes.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<RoomAsked>() + self.address.as_str().len() + self.group.as_str().len() + 512
+    }
+}
+
+impl SeatSaid {
+    /// Approximate memory, bytes.
+    pub(crate) fn weight(&self) -> usize {
+        let status = self.show.as_ref().map_or(0, |it| it.status.len());
+        size_of::<SeatSaid>() + self.group.as_str().len() + self.at.1.len() + status
+    }
+}
+
+impl SeatsTold {
+    /// Approximate memory, bytes.
+    pub(crate) fn weight(&self) -> usize {
+        let delivery = weight_of(&self.delivery) as usize;
+        size_of::<SeatsTold>() + self.group.as_str().len() + size_of_val(&*self.to) + delivery
+    }
+}
+
+/// Makes a device's request about a room at the home of its group.
+async fn ask(mut flow: Flow, wait: Requester, key: Option<Key>, asked: Box<RoomAsked>) {
+    let (by, at, group) = (asked.by, asked.at.clone(), asked.group.clone());
+    let (chat, _, _) = flow.state();
+    let home = chat.settings.shard_at(conversation_of(chat.settings.home, &group));
+    let result = flow.request(home, PeerRequest::Room(asked)).await;
+    let (chat, now, fx) = flow.state();
+    let told =
+        chat.room_told(now, (key, wait.number), SeatSaid { by, at, group, show: None }, result, fx);
+    chat.answer_session((wait.conn, wait.session), told, fx);
+}
+
+/// Carries out a request about a room of a group that is at home here.
+pub(crate) async fn ask_here(mut flow: Flow, to: ReplyTo, asked: Box<RoomAsked>) {
+    let result = asked_here(&mut flow, *asked).await;
+    let (chat, _, fx) = flow.state();
+    chat.reply(to, result, fx);
+}
+
+async fn asked_here(flow: &mut Flow, asked: RoomAsked) -> Result<PeerReply, ChatFault> {
+    let home = flow.state().0.settings.home;
+    let conversation = conversation_of(home, &asked.group);
+    flow.group(conversation, asked.weight()).await?;
+    let (chat, _, fx) = flow.state();
+    match &asked.ask {
+        OccupancyAsk::Enter { .. } => {
+            chat.enters_room(conversation, asked, fx).map(|it| PeerReply::Room(Box::new(it)))
+        }
+        OccupancyAsk::Rename(nick) => {
+            if chat.groups.state(conversation)?.reserves(&asked.group, nick, &asked.address) {
+                return Err(ChatFault::Conflict);
+            }
+            let nick = chat.renames_in_room(conversation, (asked.by, &asked.at), nick, fx)?;
+            Ok(PeerReply::Renamed(nick))
+        }
+        OccupancyAsk::Kick { nick, reason } => {
+            let actor = RoomActor { by: asked.address.clone(), reason: reason.clone() };
+            chat.kicks_from_room(conversation, (asked.by, nick), Box::new(actor), fx)
+        }
+        OccupancyAsk::Find(nick) => chat.finds_in_room(conversation, asked.by, nick),
+        OccupancyAsk::Show(_) | OccupancyAsk::Leave => Err(ChatFault::Invalid),
+    }
+}
+
+impl Chat {
+    /// Takes a device's request about a room.
+    pub(crate) fn room(
+        &mut self,
+        now: Now,
+        from: ConnRef,
+        asked: OccupancyRequest,
+        fx: &mut Effects,
+    ) {
+        let OccupancyRequest { session, number, group, mut ask } = asked;
+        let Some(asker) = self.asker(from, session) else { return };
+        let wait = Requester { conn: from, session, number };
+        let is_errand = self.is_errand(from);
+        let Asker { inbox: by, address, device, .. } = asker;
+        let group = group.within(address.domain());
+        let key = self.sessions.bound(from, session).filter(|_| !is_errand);
+        let at: SeatAt = (key.map(|_| session), device);
+        if let OccupancyAsk::Enter { show, .. } | OccupancyAsk::Show(show) = &mut ask
+            && self.mutes.until(now, &address) > 0
+        {
+            show.status = Box::default(); // an operator's mute holds here too
+        }
+        let is_long = match &ask {
+            OccupancyAsk::Enter { show, .. } | OccupancyAsk::Show(show) => {
+                show.status.len() > STATUS_BYTES_MAX
+            }
+            _ => false,
+        };
+        // Subscribers of a channel do not know of each other.
+        let is_wrong = !group.is_group() || group.is_channel() || is_long;
+        if matches!(ask, OccupancyAsk::Show(_) | OccupancyAsk::Leave) {
+            if is_errand {
+                self.answer_errand(session, ChatDelivery::Done { number: 0 }, fx);
+            }
+            if is_wrong {
+                return fx.counters.count(ChatCounter::TransientsDropped);
+            }
+            return self.seat_says(now, (key, by), (at, group, ask), fx);
+        }
+        let most = self.settings.limits.chat.rooms_a_session_max;
+        let is_entering = matches!(ask, OccupancyAsk::Enter { .. });
+        let has_place =
+            key.is_none_or(|key| !is_entering || self.looks.begin(now, (key, &group), most));
+        let asked = Box::new(RoomAsked { by, address, at, group, ask });
+        let may = !is_wrong && has_place;
+        if !may || !self.begin(|flow| self::ask(flow, wait, key, asked)) {
+            let why = if may { ChatFault::Busy } else { ChatFault::Invalid };
+            self.answer_session((from, session), ChatDelivery::Failed { number, why }, fx);
+        }
+    }
+
+    /// Takes how a session is in a room, at its pace, or that it leaves.
+    fn seat_says(
+        &mut self,
+        now: Now,
+        (key, by): (Option<Key>, TimelineId),
+        (at, group, ask): (SeatAt, AccountAddress, OccupancyAsk),
+        fx: &mut Effects,
+    ) {
+        let show = match (ask, key) {
+            (OccupancyAsk::Show(show), Some(key)) => {
+                fx.counters.count(ChatCounter::Transients);
+                let most = self.settings.limits.chat.presence_changes_a_minute_max;
+                let Some(show) = self.looks.says(now, (key, &group), show, most) else { return };
+                Some(show)
+            }
+            // The giver of an errand keeps the pace itself.
+            (OccupancyAsk::Show(show), None) => Some(show),
+            (_, key) => {
+                key.map(|key| self.looks.end(key, &group));
+                None
+            }
+        };
+        self.seat_goes(now, SeatSaid { by, at, group, show }, fx);
+    }
+
+    /// Takes the answer of a room's home for a device of this shard; returns what the device is
+    /// told. `leaving`: the word by which it would leave.
+    fn room_told(
+        &mut self,
+        now: Now,
+        (key, number): (Option<Key>, u32),
+        leaving: SeatSaid,
+        result: Result<PeerReply, ChatFault>,
+        fx: &mut Effects,
+    ) -> ChatDelivery {
+        let group = leaving.group.clone();
+        match result {
+            Ok(PeerReply::Room(mut entered)) => {
+                let nick = entered.own.nick.clone();
+                // The session may have ended meanwhile, or left.
+                if key.is_some_and(|key| !self.looks.enters(key, &group, nick)) {
+                    self.seat_goes(now, leaving, fx);
+                    return ChatDelivery::Failed { number, why: ChatFault::NotMember };
+                }
+                entered.number = number;
+                ChatDelivery::RoomEntered(entered)
+            }
+            Ok(PeerReply::Occupant(occupant)) => ChatDelivery::Occupant { number, occupant },
+            Ok(PeerReply::Renamed(nick)) => {
+                key.map(|key| self.looks.enters(key, &group, nick));
+                ChatDelivery::Done { number }
+            }
+            Ok(_) => ChatDelivery::Done { number },
+            Err(why) => {
+                key.map(|key| self.looks.fails(key, &group));
+                ChatDelivery::Failed { number, why }
+            }
+        }
+    }
+
+    /// Sends how a device is in a room to the home of the group, which may be here.
+    pub(crate) fn seat_goes(&mut self, now: Now, said: SeatSaid, fx: &mut Effects) {
+        let conversation = conversation_of(self.settings.home, &said.group);
+        let owner = self.settings.shard_at(conversation);
+        if owner == self.settings.shard {
+            self.for_group(now, conversation, GroupTask::Seat(Box::new(said)), fx);
+        } else {
+            fx.peer_messages.push((owner, ChatWord::SeatSaid(Box::new(said))));
+        }
+    }
+
+    /// Gives a device a seat in the room of a group that a flow has entered.
+    fn enters_room(
+        &mut self,
+        conversation: TimelineId,
+        asked: RoomAsked,
+        fx: &mut Effects,
+    ) -> Result<RoomEntered, ChatFault> {
+        let RoomAsked { by: inbox, address: account, at, group, ask } = asked;
+        let OccupancyAsk::Enter { nick, mut show } = ask else { return Err(ChatFault::Invalid) };
+        let state = self.groups.state(conversation)?;
+        let standing = state.may_enter(inbox, &account)?;
+        if state.reserves(&group, &nick, &account) {
+            return Err(ChatFault::Conflict);
+        }
+        if standing.1 {
+            show.status = Box::default(); // a status would be a message
+        }
+        let title = state.title().into();
+        // A device that enters by another name than it has takes that name.
+        let room = self.occupants.room(conversation);
+        let was = room.and_then(|room| room.at(inbox, &at));
+        if was.is_some_and(|was| nick_key(&was.nick) != nick_key(&nick)) {
+            self.renames_in_room(conversation, (inbox, &at), &nick, fx)?;
+        }
+        let limits = &self.settings.limits.chat;
+        let shown_max = limits.room_presences_max as usize;
+        let most = SeatsMax {
+            a_room: limits.room_devices_max as usize,
+            all: limits.room_devices_known_max as usize,
+        };
+        let newcomer = Newcomer { inbox, account, nick, at, show, standing };
+        let (told, own, is_new) = self.occupants.enter((conversation, &group), newcomer, most)?;
+        let room = self.occupants.room(conversation).ok_or(ChatFault::StoreFailed)?;
+        let is_shown = is_new && room.seats <= shown_max;
+        room.last += u64::from(is_shown);
+        let (number, last) = (room.last, room.last);
+        let others = room.others(&own, shown_max);
+        if is_shown {
+            let event = RoomEvent::Is(own.clone(), None);
+            self.tell_room(RoomNews { group: group.clone(), number, event }, &told, fx);
+        }
+        Ok(RoomEntered { number: 0, group, last, own, others, title })
+    }
+
+    fn renames_in_room(
+        &mut self,
+        conversation: TimelineId,
+        (by, at): (TimelineId, &SeatAt),
+        nick: &str,
+        fx: &mut Effects,
+    ) -> Result<Box<str>, ChatFault> {
+        let room = self.occupants.room(conversation).ok_or(ChatFault::NotMember)?;
+        let (before, occupant) = room.renames(by, at, nick)?;
+        let now_is = occupant.nick.clone();
+        if before != now_is {
+            self.news(conversation, by, RoomEvent::Renamed(before, occupant), fx);
+        }
+        Ok(now_is)
+    }
+
+    /// Shows an occupant out whose role is below that of the asker.
+    fn kicks_from_room(
+        &mut self,
+        conversation: TimelineId,
+        (by, nick): (TimelineId, &str),
+        actor: Box<RoomActor>,
+        fx: &mut Effects,
+    ) -> Result<PeerReply, ChatFault> {
+        let role = self.groups.state(conversation)?.standing(by).0;
+        let room = self.occupants.room(conversation).ok_or(ChatFault::UnknownAccount)?;
+        let is_moderator = role > Some(GroupRole::Member);
+        if !is_moderator {
+            return Err(ChatFault::Forbidden);
+        }
+        let (inbox, occupant) = room.named(nick).ok_or(ChatFault::UnknownAccount)?;
+        if occupant.role >= role {
+            return Err(ChatFault::Forbidden);
+        }
+        self.shows_out(conversation, inbox, &RoomExit::Kicked(actor), fx);
+        Ok(PeerReply::Done)
+    }
+
+    fn finds_in_room(
+        &mut self,
+        conversation: TimelineId,
+        by: TimelineId,
+        nick: &str,
+    ) -> Result<PeerReply, ChatFault> {
+        let is_in = self.occupants.one_of(conversation, by).is_some();
+        self.groups
+            .state(conversation)?
+            .member(by)
+            .map(|_| ())
+            .or_else(|fault| if is_in { Ok(()) } else { Err(fault) })?;
+        let room = self.occupants.room(conversation).ok_or(ChatFault::UnknownAccount)?;
+        let (_, occupant) = room.named(nick).ok_or(ChatFault::UnknownAccount)?;
+        Ok(PeerReply::Occupant(occupant))
+    }
+
+    /// Takes how a device is in the room of a group that is at home here.
+    pub(super) fn seat_in_group(
+        &mut self,
+        now: Now,
+        conversation: TimelineId,
+        said: SeatSaid,
+        fx: &mut Effects,
+    ) {
+        let SeatSaid { by, at, show, .. } = said;
+        let Some(show) = show else { return self.leaves_room(now, (conversation, by), &at, fx) };
+        let Some(room) = self.occupants.room(conversation) else { return };
+        let is_silent = room.at(by, &at).is_some_and(|it| it.silent);
+        let status = if is_silent { Box::default() } else { show.status };
+        let show = OccupantShow { status, ..show };
+        if let Some(occupant) = room.shows(by, &at, show) {
+            self.news(conversation, by, RoomEvent::Is(occupant, None), fx);
+        }
+    }
+
+    fn leaves_room(
+        &mut self,
+        now: Now,
+        (conversation, by): (TimelineId, TimelineId),
+        at: &SeatAt,
+        fx: &mut Effects,
+    ) {
+        match self.occupants.leave((conversation, by), at) {
+            Some((occupant, Some(true))) => {
+                self.news(conversation, by, RoomEvent::Is(occupant, None), fx);
+            }
+            Some((_, Some(false))) => {}
+            Some((occupant, None)) => {
+                self.news(conversation, by, RoomEvent::Gone(occupant, RoomExit::Left), fx);
+            }
+            None => return,
+        }
+        if self.occupants.seats_of(conversation) == 0 {
+            self.temporaries.leave(now, conversation);
+        }
+    }
+
+    /// Tells a room what has happened to an occupant of this account; in a large room only its own
+    /// devices.
+    fn news(
+        &mut self,
+        conversation: TimelineId,
+        inbox: TimelineId,
+        event: RoomEvent,
+        fx: &mut Effects,
+    ) {
+        let Some((to, number)) = self.audience_of(conversation, inbox) else { return };
+        let Some(room) = self.occupants.room(conversation) else { return };
+        let group = room.group.clone();
+        self.tell_room(RoomNews { group, number, event }, &to, fx);
+    }
+
+    /// The devices that are told of an occupant of this account, and the number of those news.
+    fn audience_of(
+        &mut self,
+        conversation: TimelineId,
+        inbox: TimelineId,
+    ) -> Option<(Hearers, u64)> {
+        let most = self.settings.limits.chat.room_presences_max as usize;
+        let room = self.occupants.room(conversation)?;
+        if room.seats > most {
+            return Some((room.own(inbox), 0));
+        }
+        room.last += 1;
+        Some((room.all(), room.last))
+    }
+
+    /// Shows all devices of an account out of a room.
+    fn shows_out(
+        &mut self,
+        conversation: TimelineId,
+        inbox: TimelineId,
+        how: &RoomExit,
+        fx: &mut Effects,
+    ) {
+        let Some(room) = self.occupants.room(conversation) else { return };
+        let (group, all) = (room.group.clone(), room.of(inbox));
+        let told: Vec<_> =
+            (0..all.len()).filter_map(|_| self.audience_of(conversation, inbox)).collect();
+        self.occupants.remove(conversation, inbox);
+        for (occupant, (to, number)) in all.into_iter().zip(told) {
+            let event = RoomEvent::Gone(occupant, how.clone());
+            self.tell_room(RoomNews { group: group.clone(), number, event }, &to, fx);
+        }
+    }
+
+    /// Follows a change of a group in its room: roles change, or occupants are shown out.
+    pub(super) fn room_changes(
+        &mut self,
+        now: Now,
+        conversation: TimelineId,
+        (by, change): (&AccountAddress, &GroupChange),
+        fx: &mut Effects,
+    ) {
+        let home = self.settings.home;
+        let Some(room) = self.occupants.room(conversation) else { return };
+        let named = change.concerned().iter().map(|one| one.address.inbox(home, one.id));
+        let (named, everybody): (Vec<_>, _) = (named.collect(), room.accounts());
+        let actor = || Box::new(RoomActor { by: by.clone(), reason: change.reason().into() });
+        let Some(known) = self.groups.known.get(&conversation) else { return };
+        let is_unlocked = known.state.is_unlocked();
+        let is_stranger = |inbox: &TimelineId| known.state.member(*inbox).is_err();
+        let (who, exit) = match change.verb {
+            GroupVerb::Create
+            | GroupVerb::Rename
+            | GroupVerb::Describe
+            | GroupVerb::Reveal
+            | GroupVerb::Hide
+            | GroupVerb::Persist
+            | GroupVerb::Unpersist
+            | GroupVerb::Unban
+            | GroupVerb::Unlock
+            | GroupVerb::Invite => return,
+            GroupVerb::Dissolve => {
+                let venue = change.venue().cloned();
+                (everybody, Some(RoomExit::Dissolved(change.reason().into(), venue)))
+            }
+            GroupVerb::Ban => (named, Some(RoomExit::Banned(actor()))),
+            GroupVerb::Leave => (named, Some(RoomExit::Left)),
+            // In an open room it is a visitor from now on (9.4).
+            GroupVerb::Remove if is_unlocked => (named, None),
+            GroupVerb::Remove => (named, Some(RoomExit::Removed(actor()))),
+            GroupVerb::Lock => {
+                let strangers = everybody.into_iter().filter(is_stranger).collect();
+                (strangers, Some(RoomExit::Locked(actor())))
+            }
+            GroupVerb::Close | GroupVerb::Open | GroupVerb::HandOver => (everybody, None),
+            GroupVerb::Add
+            | GroupVerb::Join
+            | GroupVerb::Promote
+            | GroupVerb::Demote
+            | GroupVerb::Mute
+            | GroupVerb::Unmute => (named, None),
+        };
+        for inbox in who {
+            match &exit {
+                Some(how) => self.shows_out(conversation, inbox, how, fx),
+                None => self.stands_otherwise(conversation, inbox, &actor(), fx),
+            }
+        }
+        if self.occupants.forget_if_empty(conversation) {
+            self.temporaries.leave(now, conversation);
+        }
+    }
+
+    fn stands_otherwise(
+        &mut self,
+        conversation: TimelineId,
+        inbox: TimelineId,
+        actor: &RoomActor,
+        fx: &mut Effects,
+    ) {
+        let Some(known) = self.groups.known.get(&conversation) else { return };
+        let standing = known.state.standing(inbox);
+        let Some(room) = self.occupants.room(conversation) else { return };
+        for occupant in room.stands(inbox, standing) {
+            let event = RoomEvent::Is(occupant, Some(Box::new(actor.clone())));
+            self.news(conversation, inbox, event, fx);
+        }
+    }
+
+    /// Hands a stored message of a group to its room: to devices whose accounts have no inbox with
+    /// the group, and to other servers.
+    pub(crate) fn room_hears(
+        &mut self,
+        conversation: TimelineId,
+        message: &Arc<ChatMessage>,
+        Abroad { all: to }: Abroad,
+        fx: &mut Effects,
+    ) {
+        let room = self.occupants.room(conversation);
+        let strangers = room.map(|room| (room.strangers(), room.all()));
+        let is_abroad = strangers.as_ref().is_some_and(|(_, all)| !all.abroad.is_empty());
+        if !to.is_empty() || is_abroad {
+            let abroad = strangers.as_ref().map_or(0, |(_, all)| all.abroad.len());
+            fx.counters.count_by(ChatCounter::ForeignSent, to.len().max(abroad) as u64);
+            let word = RoomWord { message: message.clone(), to };
+            fx.foreign.push(ForeignWord::Room(Box::new(word)));
+        }
+        if let Some((strangers, _)) = strangers.filter(|(it, _)| !it.here.is_empty()) {
+            let (group, event) = (message.to.clone(), RoomEvent::Said(message.clone()));
+            let news = Arc::new(RoomNews { group: group.clone(), number: 0, event });
+            self.tell_seats(&group, &strangers, &ChatDelivery::RoomNews(news), fx);
+        }
+    }
+
+    /// Delivers a transient of a group to devices in its room whose accounts have no inbox with it.
+    pub(crate) fn transient_to_strangers(
+        &mut self,
+        (conversation, by): (TimelineId, TimelineId),
+        transient: &Arc<Transient>,
+        fx: &mut Effects,
+    ) {
+        let Some(room) = self.occupants.room(conversation) else { return };
+        let mut to = room.strangers();
+        to.here = to
+            .here
+            .iter()
+            .map(|(shard, all)| {
+                (*shard, all.iter().copied().filter(|(inbox, _)| *inbox != by).collect())
+            })
+            .collect();
+        self.tell_seats(&transient.to, &to, &ChatDelivery::Transient(transient.clone()), fx);
+    }
+
+    /// Whether an account may say something in a group of this shard: as a member, or in its room.
+    pub(crate) fn may_speak(
+        &self,
+        conversation: TimelineId,
+        by: TimelineId,
+    ) -> Result<(), ChatFault> {
+        let group = self.groups.known.get(&conversation).ok_or(ChatFault::StoreFailed)?;
+        match (group.state.may_speak(by), self.occupants.one_of(conversation, by)) {
+            (Err(ChatFault::NotMember), Some(it)) if it.silent => Err(ChatFault::Muted),
+            (Err(ChatFault::NotMember), Some(_)) => Ok(()),
+            (result, _) => result,
+        }
+    }
+
+    /// The number of the first message of a group of this shard that an account may read: as a
+    /// member, or in its open room.
+    pub(crate) fn reads_since(
+        &self,
+        conversation: TimelineId,
+        reader: TimelineId,
+    ) -> Result<u64, ChatFault> {
+        let group = self.groups.known.get(&conversation).ok_or(ChatFault::StoreFailed)?;
+        let of_visitor = || {
+            let is_in = self.occupants.one_of(conversation, reader).is_some();
+            group.state.unlocked_since().filter(|_| is_in)
+        };
+        let since = group.state.member(reader).map(|it| it.since);
+        since.or_else(|fault| of_visitor().ok_or(fault))
+    }
+
+    fn tell_room(&mut self, news: RoomNews, to: &Hearers, fx: &mut Effects) {
+        let (group, news) = (news.group.clone(), Arc::new(news));
+        if !to.abroad.is_empty() {
+            fx.foreign.push(ForeignWord::RoomNews(news.clone(), to.abroad.clone()));
+        }
+        self.tell_seats(&group, to, &ChatDelivery::RoomNews(news), fx);
+    }
+
+    /// Sends a delivery to the sessions in a room, at their shards.
+    fn tell_seats(
+        &mut self,
+        group: &AccountAddress,
+        to: &Hearers,
+        delivery: &ChatDelivery,
+        fx: &mut Effects,
+    ) {
+        for (shard, to) in to.here.iter() {
+            let (to, delivery, group) = (to.clone(), delivery.clone(), group.clone());
+            let told = SeatsTold { to, group, delivery };
+            if *shard == self.settings.shard {
+                self.seats_told(&told, fx);
+            } else {
+                fx.peer_messages.push((*shard, ChatWord::SeatsTold(Box::new(told))));
+            }
+        }
+    }
+
+    /// Delivers news of a room to sessions of this shard. A session that is not in the room leaves
+    /// it once more: that it left was lost.
+    pub(crate) fn seats_told(&mut self, told: &SeatsTold, fx: &mut Effects) {
+        let SeatsTold { to, group, delivery } = told;
+        let gone = match delivery {
+            ChatDelivery::RoomNews(news) => match &news.event {
+                RoomEvent::Gone(occupant, _) => Some(occupant),
+                _ => None,
+            },
+            _ => None,
+        };
+        for &(by, session) in to.iter() {
+            let key = session.key();
+            let found = self.sessions.slab.at(key).filter(|it| it.inbox == by);
+            let Some(nick) = self.looks.nick(key, group).filter(|_| found.is_some()) else {
+                // At once: behind a later request to enter, it would end what that began.
+                let owner = self.settings.shard_at(conversation_of(self.settings.home, group));
+                if owner != self.settings.shard {
+                    let at: SeatAt = (Some(session), Box::default());
+                    let said = SeatSaid { by, at, group: group.clone(), show: None };
+                    fx.peer_messages.push((owner, ChatWord::SeatSaid(Box::new(said))));
+                }
+                continue;
+            };
+            let is_own = |it: &&Arc<Occupant>| self.is_account(by, &it.account) && it.nick == nick;
+            if gone.filter(is_own).is_some() {
+                self.looks.end(key, group);
+            }
+            if let Some(session) = self.sessions.slab.at(key) {
+                fx.counters.count(ChatCounter::TransientsDelivered);
+                fx.deliveries.push((session.conn, delivery.clone()));
+            }
+        }
+    }
+
+    fn is_account(&self, inbox: TimelineId, account: &AccountAddress) -> bool {
+        self.sessions.online.get(&inbox).is_some_and(|it| it.address == *account)
+    }
+}

@@ -1,0 +1,239 @@
+//! Occupants of a room: entering without becoming a member, names, roles, and how one leaves.
+
+use crate::world::*;
+use model::chat::foreign::ForeignWord;
+use model::chat::*;
+
+/// Ann's group of Bob, which is open; Carol is no member.
+fn open(shards: u16) -> World {
+    let mut world = World::new(shards);
+    world.orders(CAROL, GroupVerb::Leave, &[]).expect("she is no member");
+    world.says(ANN, "before").expect("a member");
+    world.orders(ANN, GroupVerb::Unlock, &[]).expect("open");
+    world
+}
+
+fn enter(world: &mut World, at: usize) -> Vec<String> {
+    world.enters(at);
+    world.rest();
+    assert_eq!(world.devices[at].place, Place::Room);
+    world.devices[at].found.clone()
+}
+
+#[test]
+fn a_visitor_of_an_open_room_is_no_member_and_hears_reads_and_speaks_while_it_is_there() {
+    for shards in 1..=3 {
+        let mut world = open(shards);
+        assert_eq!(world.says(CAROL, "outside"), Err(ChatFault::NotMember));
+        assert_eq!(world.reads(CAROL), Err(ChatFault::NotMember));
+        assert_eq!(enter(&mut world, BOB), ["bob bob member"]);
+        assert_eq!(enter(&mut world, CAROL), ["carol carol visitor", "bob bob member"]);
+        assert_eq!(world.hears_of(BOB), ["is carol carol visitor"]);
+        world.says(CAROL, "hello").expect("it is open");
+        world.says(ANN, "by IM").expect("a member");
+        let both = ["said carol: hello", "said ann: by IM"];
+        assert_eq!(world.hears_of(CAROL), both, "its own, too, in one order");
+        assert_eq!(world.hears_of(BOB), [""; 0], "a member has it in its inbox");
+        for at in [ANN, BOB] {
+            let texts = world.devices[at].texts.clone();
+            assert!(texts.ends_with(&["carol: hello".into(), "ann: by IM".into()]) || at == ANN);
+            assert!(world.devices[at].texts.iter().any(|it| it == "carol: hello"), "{at}");
+        }
+        let since = ["carol: hello", "ann: by IM"];
+        assert_eq!(world.reads(CAROL).expect("while it is there"), since, "not what was before");
+        world.leaves(CAROL);
+        world.rest();
+        assert_eq!(world.hears_of(BOB), ["left carol"]);
+        assert_eq!(world.says(CAROL, "outside"), Err(ChatFault::NotMember));
+        assert_eq!(world.reads(CAROL), Err(ChatFault::NotMember));
+        assert_eq!(world.members(ANN), ["ann", "bob"]);
+        world.orders(ANN, GroupVerb::Lock, &[]).expect("for members");
+        world.enters(CAROL);
+        world.rest();
+        assert_eq!(world.devices[CAROL].place, Place::Elsewhere);
+        assert_eq!(world.devices[CAROL].answer.take(), Some(Err(ChatFault::NotMember)));
+    }
+}
+
+#[test]
+fn a_broken_connection_and_a_session_that_is_replaced_leave_the_room() {
+    for shards in 1..=3 {
+        let mut world = open(shards);
+        for at in [BOB, CAROL] {
+            enter(&mut world, at);
+        }
+        world.breaks(CAROL);
+        world.rest();
+        assert_eq!(world.hears_of(BOB), ["is carol carol visitor", "left carol"]);
+        world.connects(CAROL);
+        enter(&mut world, CAROL);
+        world.connects(CAROL); // the same device once more
+        assert_eq!(world.hears_of(BOB), ["is carol carol visitor", "left carol"]);
+        world.restarts();
+        assert_eq!(enter(&mut world, BOB), ["bob bob member"], "nobody else came back");
+    }
+}
+
+#[test]
+fn names_are_chosen_changed_and_never_anothers() {
+    for shards in 1..=3 {
+        let mut world = open(shards);
+        enter(&mut world, BOB);
+        world.enters_as(CAROL, "BOB");
+        world.rest();
+        assert_eq!(world.devices[CAROL].answer.take(), Some(Err(ChatFault::Conflict)));
+        world.enters_as(CAROL, "Ann");
+        world.rest();
+        let why = "ann is a member, in the room or not";
+        assert_eq!(world.devices[CAROL].answer.take(), Some(Err(ChatFault::Conflict)), "{why}");
+        world.enters_as(CAROL, "Mad Hatter");
+        world.rest();
+        assert_eq!(world.hears_of(BOB), ["is Mad Hatter carol visitor"]);
+        world.says(CAROL, "tea").expect("it is open");
+        assert_eq!(world.hears_of(CAROL), ["said Mad Hatter: tea"]);
+        let rename = |nick: &str| OccupancyAsk::Rename(nick.into());
+        assert_eq!(world.of_room(CAROL, rename("bob")), Err(ChatFault::Conflict));
+        assert_eq!(world.of_room(CAROL, rename("March Hare")), Ok(()));
+        assert_eq!(world.hears_of(BOB), ["renamed Mad Hatter: March Hare carol visitor"]);
+        world.says(CAROL, "more").expect("it is open");
+        let texts = ["Mad Hatter: tea", "March Hare: more"];
+        assert_eq!(world.reads(BOB).expect("a member")[1..], texts, "as it was said");
+        let find = |nick: &str| OccupancyAsk::Find(nick.into());
+        assert_eq!(world.of_room(BOB, find("march hare")), Ok(()));
+        assert_eq!(world.devices[BOB].found, ["March Hare carol visitor"]);
+        assert_eq!(world.of_room(BOB, find("Mad Hatter")), Err(ChatFault::UnknownAccount));
+        let show = OccupantShow::default();
+        let enter = OccupancyAsk::Enter { nick: "x\0".into(), show };
+        assert_eq!(world.of_room(ANN, enter), Err(ChatFault::Invalid));
+    }
+}
+
+#[test]
+fn changes_of_the_group_are_changes_of_its_occupants() {
+    for shards in 1..=3 {
+        let mut world = open(shards);
+        for at in [ANN, BOB, CAROL] {
+            enter(&mut world, at);
+        }
+        (0..3).for_each(|at| drop(world.hears_of(at)));
+        world.orders(CAROL, GroupVerb::Join, &[]).expect("it is open");
+        for at in [BOB, CAROL] {
+            assert_eq!(world.hears_of(at), ["is carol carol member by carol \"\""]);
+        }
+        let mut does = |verb, who: &[&str]| {
+            world.orders(ANN, verb, who).expect("she may");
+            let told = world.hears_of(BOB);
+            world.hears_of(ANN);
+            (told, world.hears_of(CAROL))
+        };
+        assert_eq!(
+            does(GroupVerb::Mute, &["carol"]).0,
+            ["is carol carol member silent by ann \"Lunch\""]
+        );
+        assert_eq!(
+            does(GroupVerb::Promote, &["carol"]).0,
+            ["is carol carol admin by ann \"Lunch\""]
+        );
+        let (bob, carol) = does(GroupVerb::Remove, &["carol"]);
+        assert_eq!(bob, ["is carol carol visitor by ann \"Lunch\""], "the room is open");
+        assert_eq!(carol, ["is carol carol visitor by ann \"Lunch\"", "said remove"]);
+        assert_eq!(does(GroupVerb::Close, &[]).0.len(), 2, "two have no voice any more");
+        assert_eq!(does(GroupVerb::Open, &[]).0.len(), 2);
+        let (bob, carol) = does(GroupVerb::Lock, &[]);
+        assert_eq!((&bob, &carol), (&vec!["locked carol by ann \"Lunch\"".into()], &bob));
+        assert_eq!(does(GroupVerb::Ban, &["bob"]).0, ["banned bob by ann \"Lunch\""]);
+        world.enters(BOB);
+        world.rest();
+        assert_eq!(world.devices[BOB].answer.take(), Some(Err(ChatFault::GroupBanned)));
+        world.devices[ANN].place = Place::Elsewhere; // she ends it herself
+        world.orders(ANN, GroupVerb::Dissolve, &[]).expect("she owns it");
+        assert_eq!(world.hears_of(ANN).last().map(String::as_str), Some("dissolved ann \"Lunch\""));
+    }
+}
+
+#[test]
+fn a_moderator_shows_out_who_is_below_it_and_that_one_may_come_back() {
+    let mut world = open(2);
+    for at in [ANN, BOB, CAROL] {
+        enter(&mut world, at);
+    }
+    (0..3).for_each(|at| drop(world.hears_of(at)));
+    let kick = |nick: &str| OccupancyAsk::Kick { nick: nick.into(), reason: "noise".into() };
+    assert_eq!(world.of_room(BOB, kick("carol")), Err(ChatFault::Forbidden));
+    assert_eq!(world.of_room(ANN, kick("nobody")), Err(ChatFault::UnknownAccount));
+    assert_eq!(world.of_room(ANN, kick("ann")), Err(ChatFault::Forbidden));
+    for (at, nick) in [(CAROL, "carol"), (BOB, "bob")] {
+        assert_eq!(world.of_room(ANN, kick(nick)), Ok(()));
+        let told = format!("kicked {nick} by ann \"noise\"");
+        assert_eq!(world.hears_of(at).pop(), Some(told.clone()));
+        assert_eq!(world.hears_of(ANN), [told]);
+    }
+    assert_eq!(world.members(ANN), ["ann", "bob"], "he is a member still");
+    assert_eq!(world.says(CAROL, "hello?"), Err(ChatFault::NotMember));
+    for at in [BOB, CAROL] {
+        enter(&mut world, at);
+    }
+}
+
+#[test]
+fn how_one_is_there_is_shown_and_one_without_a_voice_has_no_words() {
+    let mut world = open(3);
+    for at in [BOB, CAROL] {
+        enter(&mut world, at);
+    }
+    world.hears_of(BOB);
+    world.shows(CAROL, Show::Away, "tea");
+    world.shows(CAROL, Show::Away, "tea");
+    assert_eq!(world.hears_of(BOB), ["is carol carol visitor \"tea\""], "once");
+    world.orders(ANN, GroupVerb::Close, &[]).expect("moderated");
+    world.hears_of(BOB);
+    world.shows(CAROL, Show::Away, "words");
+    assert_eq!(world.hears_of(BOB), ["is carol carol visitor silent"]);
+    assert_eq!(world.says(CAROL, "words"), Err(ChatFault::Muted));
+}
+
+#[test]
+fn devices_of_another_server_are_occupants_and_are_told_by_their_names() {
+    let mut world = open(2);
+    enter(&mut world, BOB);
+    world.hears_of(BOB);
+    world.abroad.clear();
+    world.eve_enters();
+    assert_eq!(world.hears_of(BOB), ["is eve@b.example eve visitor"]);
+    enter(&mut world, CAROL);
+    world.says(CAROL, "hello").expect("it is open");
+    let mut told = Vec::new();
+    for word in std::mem::take(&mut world.abroad) {
+        match word {
+            ForeignWord::RoomNews(_, to) => {
+                told.push(format!("news for {} {}", to[0].0, to[0].1));
+            }
+            ForeignWord::Room(word) => told.push(format!("{}", word.message.content.text)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(told, ["news for eve@b.example phone", "hello"]);
+    world.eve(OccupancyAsk::Leave);
+    assert_eq!(world.hears_of(BOB).last().map(String::as_str), Some("left eve@b.example"));
+    world.says(CAROL, "alone").expect("it is open");
+    assert!(world.abroad.is_empty(), "nobody is there");
+}
+
+#[test]
+fn a_room_is_full_and_a_large_one_tells_only_who_it_is_about() {
+    let mut world = World::with(2, |limits| {
+        (limits.room_devices_max, limits.room_presences_max) = (2, 1);
+    });
+    enter(&mut world, BOB);
+    assert_eq!(enter(&mut world, CAROL), ["carol carol member", "bob bob member"]);
+    assert_eq!(world.hears_of(BOB), [""; 0], "two are more than one");
+    world.shows(CAROL, Show::Away, "tea");
+    assert_eq!((world.hears_of(BOB).len(), world.hears_of(CAROL).len()), (0, 1));
+    enter(&mut world, ANN);
+    world.leaves(ANN);
+    world.rest();
+    world.connects_as(BOB, "phone");
+    world.enters(BOB);
+    world.rest();
+    assert_eq!(world.devices[BOB].answer.take(), Some(Err(ChatFault::ChatroomFull)));
+}

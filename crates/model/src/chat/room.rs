@@ -1,0 +1,225 @@
+//! Rooms of groups: who is in one now, under which name, and what happens there (XEP-0045).
+//!
+//! An **occupant** is a name in a room with the devices of one account that are in it under that
+//! name. Members are stored with their group; occupants are in the memory of the group's home, and
+//! end with their sessions. Values only. Invariant: within a room no two occupants have names that
+//! differ in case or blanks alone.
+
+use super::{ChatMessage, GroupRole, Show};
+use crate::account::{AccountAddress, Addressee};
+use crate::id::SessionRef;
+use crate::timeline::Seq;
+use std::sync::Arc;
+
+/// Longest name of an occupant, bytes.
+pub const NICK_BYTES_MAX: usize = 128;
+
+/// How an occupant is there, as its device says (XEP-0045 7.7).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct OccupantShow {
+    /// Kind of availability.
+    pub show: Show,
+    /// Status text, at most [`STATUS_BYTES_MAX`](super::STATUS_BYTES_MAX) bytes.
+    pub status: Box<str>,
+}
+
+impl OccupantShow {
+    /// Whether it says no more than that the occupant is there.
+    pub fn is_plain(&self) -> bool {
+        *self == OccupantShow::default()
+    }
+}
+
+/// An occupant of a room.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Occupant {
+    /// Its name in the room.
+    pub nick: Box<str>,
+    /// Its account.
+    pub account: AccountAddress,
+    /// One of its devices that are in the room.
+    pub device: Box<str>,
+    /// Its role as a member of the group; none: it is no member.
+    pub role: Option<GroupRole>,
+    /// Whether it may not say anything.
+    pub silent: bool,
+    /// How it is there.
+    pub show: OccupantShow,
+}
+
+impl Occupant {
+    /// Approximate memory, bytes.
+    pub fn weight(&self) -> usize {
+        let texts = self.nick.len() + self.device.len() + self.show.status.len();
+        size_of::<Occupant>() + self.account.as_str().len() + texts
+    }
+}
+
+/// The form of a name by which names are compared; none: it is no name. Two names that differ only
+/// in case, or in blanks, are one (RFC 8266 2.1).
+pub fn nick_key(nick: &str) -> Option<Box<str>> {
+    let is_odd = nick.len() > NICK_BYTES_MAX || nick.chars().any(char::is_control);
+    let words: Vec<String> = nick.split_whitespace().map(str::to_lowercase).collect();
+    (!is_odd && !words.is_empty()).then(|| words.join(" ").into())
+}
+
+/// The name that an account has in a room unless it chooses another: that of the account, whole if
+/// it is of another domain.
+pub fn nick_of<'a>(room: &AccountAddress, account: &'a AccountAddress) -> &'a str {
+    let domain = account.domain();
+    match room.is_group_of(domain) || room.is_chatroom_of(domain) {
+        true => account.name(),
+        false => account.as_str(),
+    }
+}
+
+/// Request of a device about a room.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OccupancyRequest {
+    /// Session that asks.
+    pub session: SessionRef,
+    /// Number that the answer repeats; of what is not answered 0.
+    pub number: u32,
+    /// The room's group.
+    pub group: Addressee,
+    /// The request itself.
+    pub ask: OccupancyAsk,
+}
+
+/// Kind of a request about a room.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OccupancyAsk {
+    /// Enter it; or, in it already, enter it anew. Answered by `RoomEntered` or `Failed`.
+    Enter {
+        /// The wanted name.
+        nick: Box<str>,
+        /// How the occupant is there.
+        show: OccupantShow,
+    },
+    /// Take another name. Answered by `Done` or `Failed`.
+    Rename(Box<str>),
+    /// Show an occupant out, who may come back. Answered by `Done` or `Failed`.
+    Kick {
+        /// The occupant's name.
+        nick: Box<str>,
+        /// Why, in words for people; may be empty.
+        reason: Box<str>,
+    },
+    /// The occupant with this name. Answered by `Occupant` or `Failed`.
+    Find(Box<str>),
+    /// Be there otherwise. Not answered.
+    Show(OccupantShow),
+    /// Leave it. Not answered.
+    Leave,
+}
+
+/// A device is in a room.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RoomEntered {
+    /// Number of the request.
+    pub number: u32,
+    /// The room's group.
+    pub group: AccountAddress,
+    /// Number of the last news that this has.
+    pub last: u64,
+    /// The occupant that the device is.
+    pub own: Arc<Occupant>,
+    /// The others, at most as many as are shown.
+    pub others: Vec<Arc<Occupant>>,
+    /// The group's title.
+    pub title: Box<str>,
+}
+
+impl RoomEntered {
+    /// Approximate memory, bytes: occupants are shared.
+    pub fn weight(&self) -> usize {
+        size_of::<RoomEntered>() + self.title.len() + size_of_val(&*self.others)
+    }
+}
+
+/// News of a room for devices that are in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RoomNews {
+    /// The room's group.
+    pub group: AccountAddress,
+    /// Its number in the room, from 1 without gaps; 0: not everybody is told.
+    pub number: u64,
+    /// The event.
+    pub event: RoomEvent,
+}
+
+/// Event in a room.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RoomEvent {
+    /// An occupant has come, or is otherwise now.
+    Is(Arc<Occupant>, Option<Box<RoomActor>>),
+    /// An occupant has another name: the former one, and the occupant as it is now.
+    Renamed(Box<str>, Arc<Occupant>),
+    /// An occupant is there no more.
+    Gone(Arc<Occupant>, RoomExit),
+    /// Something was said, or the group has changed: for those who have no inbox with it.
+    Said(Arc<ChatMessage>),
+}
+
+/// Account that did something to an occupant, and the reason.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RoomActor {
+    /// Account that did it.
+    pub by: AccountAddress,
+    /// Why, in words for people; may be empty.
+    pub reason: Box<str>,
+}
+
+/// How an occupant went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RoomExit {
+    /// By itself, or its last device did.
+    Left,
+    /// Shown out; it may come back.
+    Kicked(Box<RoomActor>),
+    /// A former member, of a room for members.
+    Removed(Box<RoomActor>),
+    /// The room is for members from now on.
+    Locked(Box<RoomActor>),
+    /// Banned.
+    Banned(Box<RoomActor>),
+    /// The group has ended: why, and where to go instead.
+    Dissolved(Box<str>, Option<AccountAddress>),
+}
+
+impl RoomNews {
+    /// Approximate memory, bytes.
+    pub fn weight(&self) -> usize {
+        let event = match &self.event {
+            RoomEvent::Is(it, _) | RoomEvent::Renamed(_, it) | RoomEvent::Gone(it, _) => {
+                it.weight() + 256
+            }
+            RoomEvent::Said(message) => message.weight(),
+        };
+        size_of::<RoomNews>() + self.group.as_str().len() + event
+    }
+
+    /// The place of the message that it has, if it has one.
+    pub fn place(&self) -> Option<Seq> {
+        match &self.event {
+            RoomEvent::Said(message) => Some(message.seq),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_compared_without_case_and_blanks_at_their_ends() {
+        assert_eq!(nick_key(" Mad   Hatter "), nick_key("mad hatter"));
+        assert_eq!(nick_key("ÄNN").as_deref(), Some("änn"));
+        assert_ne!(nick_key("ann"), nick_key("anne"));
+        for none in ["", "  ", "a\tb", "a\0", &"x".repeat(NICK_BYTES_MAX + 1)] {
+            assert_eq!(nick_key(none), None, "{none:?}");
+        }
+        assert!(nick_key(&"x".repeat(NICK_BYTES_MAX)).is_some());
+    }
+}
