@@ -29,7 +29,8 @@ class Visitor(Neighbour):
 
     async def enter(self, room, nick=None):
         plugin = self.client.plugin["xep_0045"]
-        nick = nick or self.client.boundjid.local
+        own = self.client.boundjid
+        nick = nick or (own.local if own.domain in room else own.bare)
         told = await plugin.join_muc_wait(slixmpp().JID(room), nick, timeout=DEADLINE_S)
         for kind in ("groupchat_message", "groupchat_subject", "groupchat_presence"):
             while not self.queues[kind].empty():
@@ -87,10 +88,10 @@ class Visits:
         await room.hears()
         there = await eve.enter(room.address)
         self.assertEqual(there.texts(), ["before"])
-        self.assertLessEqual({100, 110, 210}, there.codes)
+        self.assertLessEqual({100, 110}, there.codes)
         self.assertEqual(there.names(), {ann.client.boundjid.local: ("owner", "moderator"),
-                                         eve.jid: ("member", "participant")})
-        seen = await room.sees(eve.jid, affiliation="member", role="participant")
+                                         eve.jid: ("none", "participant")})
+        seen = await room.sees(eve.jid, affiliation="none", role="participant")
         self.assertEqual(seen["muc"]["jid"].bare, eve.jid)
         there.say("hello from elsewhere")
         for one in (room, there):
@@ -107,7 +108,7 @@ class Visits:
         shown = await there.sees(own, role="moderator")
         self.assertEqual((shown["type"], shown["status"]), ("away", "near"))
         members = [it.address for it in phone.members(room.address).members]
-        self.assertEqual(sorted(members), sorted([ann.jid, eve.jid]))
+        self.assertEqual(members, [ann.jid], "who visits is no member")
         await eve.client.plugin["xep_0199"].send_ping(f"{room.address}/{eve.jid}",
                                                       timeout=DEADLINE_S)
         eve.client.plugin["xep_0045"].leave_muc(room.address, eve.client.boundjid.local)
@@ -149,7 +150,7 @@ class Visits:
     async def test_a_visitor_is_kicked_muted_and_banned(self):
         ann, eve, room = await self.unlocked()
         there = await eve.enter(room.address)
-        await room.sees(eve.jid, affiliation="member")
+        await room.sees(eve.jid, affiliation="none")
         plugin = ann.client.plugin["xep_0045"]
         await plugin.set_role(room.address, eve.jid, "visitor")
         await there.sees(eve.jid, role="visitor")
@@ -157,7 +158,7 @@ class Visits:
         error = await eve.next("groupchat_message_error")
         self.assertEqual(error["error"]["condition"], "forbidden")
         await plugin.set_role(room.address, eve.jid, "none", reason="noise")
-        gone = await there.sees(eve.jid, affiliation="none")
+        gone = await there.sees(eve.jid, role="none")
         self.assertLessEqual({110, 307}, gone["muc"]["status_codes"])
         self.assertEqual(gone["muc"].xml.findtext(f"{{{USER}}}item/{{{USER}}}reason"), "noise")
         there.say("am I?")
@@ -177,7 +178,6 @@ class Visits:
         await eve.next("groupchat_direct_invite")
         eve.client.plugin["xep_0045"].decline(room.address, ann.jid, "no time")
         self.assertEqual(await hears_decline(ann), (room.address, eve.jid, "no time"))
-        await room.sees(eve.jid, affiliation="none")
         # And the other way round: she is an admin, and invites one of ours.
         plugin = ann.client.plugin["xep_0045"]
         await plugin.set_affiliation(room.address, "admin", jid=eve.jid)
@@ -188,7 +188,6 @@ class Visits:
         self.assertEqual(str(invited["from"]), eve.jid)
         dan.client.plugin["xep_0045"].decline(room.address, eve.jid, "not me")
         self.assertEqual(await hears_decline(eve), (room.address, dan.jid, "not me"))
-        await there.sees(dan.client.boundjid.local, affiliation="none")
 
     @together
     async def test_a_visitor_asks_for_voice_and_a_visiting_admin_gives_it(self):
@@ -273,10 +272,10 @@ class Vanishing(Neighbours):
     async def test_a_server_that_vanishes_takes_its_people_out(self):
         ann, eve, room = await self.unlocked()
         await eve.enter(room.address)
-        await room.sees(eve.jid, affiliation="member")
+        await room.sees(eve.jid, affiliation="none")
         self.pair["b.example"].kill()
         room.say("anybody?")
-        gone = await room.sees(eve.jid, affiliation="none")
+        gone = await room.sees(eve.jid, role="none")
         self.assertEqual(gone["type"], "unavailable")
         phone = self.phone(ann.client.boundjid.local)
         self.assertEqual([it.address for it in phone.members(room.address).members], [ann.jid])

@@ -124,7 +124,10 @@ impl Chat {
     ) {
         let Some(group) = self.groups.known.get_mut(&conversation) else { return };
         let VoiceAsked { by, group: address } = asked;
-        let who = group.state.voiceless(by).filter(|_| group.voices.takes(now, by));
+        let visitor = self.occupants.one_of(conversation, by);
+        let visitor = visitor.filter(|it| it.role.is_none() && it.silent);
+        let who = group.state.voiceless(by).or_else(|| visitor.map(|it| it.account.clone()));
+        let who = who.filter(|_| group.voices.takes(now, by));
         let Some(who) = who else { return fx.counters.count(ChatCounter::TransientsDropped) };
         let moderators = group.state.moderators();
         self.tell_aside(moderators, GroupAside { group: address, who, what: AsideWhat::Voice }, fx);

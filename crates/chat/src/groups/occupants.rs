@@ -66,6 +66,8 @@ pub(crate) struct Room {
     accounts: HashMap<TimelineId, Vec<Seated>>,
     nicks: BTreeMap<Box<str>, TimelineId>,
     pub seats: usize,
+    /// Visitors to whom a moderator has given a voice, or from whom it was taken, while they are here.
+    voices: HashMap<TimelineId, bool>,
     /// The number of the last news.
     pub last: u64,
     /// All seats, and those of accounts that are no members; until something changes.
@@ -137,6 +139,13 @@ impl Room {
         let inbox = *self.nicks.get(&key)?;
         let it = self.accounts.get(&inbox)?.iter().find(|it| key_of(&it.shown) == key)?;
         Some((inbox, it.shown.clone()))
+    }
+
+    /// The occupant with a name, or of an account, and its inbox.
+    pub(crate) fn found(&self, whom: &str) -> Option<(TimelineId, Arc<Occupant>)> {
+        let of = |(inbox, it): (TimelineId, &Seated)| (inbox, it.shown.clone());
+        let is_it = |(_, it): &(TimelineId, &Seated)| it.shown.account.as_str() == whom;
+        self.named(whom).or_else(|| seated(&self.accounts).find(is_it).map(of))
     }
 
     /// The occupants of an account.
@@ -234,8 +243,16 @@ impl Room {
         Ok((former, renamed))
     }
 
-    /// Sets the standing of an account; returns its occupants that are otherwise now.
+    /// Gives a visitor a voice, or takes it, until it leaves.
+    pub(crate) fn sets_voice(&mut self, inbox: TimelineId, voice: bool) {
+        self.voices.insert(inbox, voice);
+    }
+
+    /// Sets the standing of an account; returns its occupants that are otherwise now. Of a visitor
+    /// a moderator may have decided whether it speaks.
     pub(crate) fn stands(&mut self, inbox: TimelineId, of: Standing) -> Vec<Arc<Occupant>> {
+        let voice = self.voices.get(&inbox).filter(|_| of.0.is_none());
+        let of = (of.0, voice.map_or(of.1, |voice| !voice));
         let (role, silent) = of;
         let all = self.accounts.get_mut(&inbox).into_iter().flatten();
         let mut changed = Vec::new();
@@ -306,6 +323,7 @@ impl Occupants {
             accounts: HashMap::new(),
             nicks: BTreeMap::new(),
             seats: 0,
+            voices: HashMap::new(),
             last: 0,
             all: None,
             strangers: None,
@@ -350,6 +368,7 @@ impl Occupants {
             if let Some(all) = room.accounts.get_mut(&inbox) {
                 all.retain(|it| !it.seats.is_empty());
                 if all.is_empty() {
+                    room.voices.remove(&inbox);
                     room.accounts.remove(&inbox);
                 }
             }
@@ -365,6 +384,7 @@ impl Occupants {
         inbox: TimelineId,
     ) -> Vec<Arc<Occupant>> {
         let Some(room) = self.rooms.get_mut(&conversation) else { return Vec::new() };
+        room.voices.remove(&inbox);
         let all = room.accounts.remove(&inbox).unwrap_or_default();
         let seats: usize = all.iter().map(|it| it.seats.len()).sum();
         room.seats -= seats;

@@ -125,6 +125,10 @@ async fn asked_here(flow: &mut Flow, asked: RoomAsked) -> Result<PeerReply, Chat
             let actor = RoomActor { by: asked.address.clone(), reason: reason.clone() };
             chat.kicks_from_room(conversation, (asked.by, nick), Box::new(actor), fx)
         }
+        OccupancyAsk::SetVoice { whom, voice, reason } => {
+            let actor = RoomActor { by: asked.address.clone(), reason: reason.clone() };
+            chat.sets_voice(conversation, (asked.by, whom), *voice, &actor, fx)
+        }
         OccupancyAsk::Find(nick) => chat.finds_in_room(conversation, asked.by, nick),
         OccupancyAsk::Show(_) | OccupancyAsk::Leave => Err(ChatFault::Invalid),
     }
@@ -331,6 +335,28 @@ impl Chat {
             return Err(ChatFault::Forbidden);
         }
         self.shows_out(conversation, inbox, &RoomExit::Kicked(actor), fx);
+        Ok(PeerReply::Done)
+    }
+
+    /// Gives a visitor a voice, or takes it. Whether a member speaks is for the group to say.
+    fn sets_voice(
+        &mut self,
+        conversation: TimelineId,
+        (by, whom): (TimelineId, &str),
+        voice: bool,
+        actor: &RoomActor,
+        fx: &mut Effects,
+    ) -> Result<PeerReply, ChatFault> {
+        if self.groups.state(conversation)?.standing(by).0 <= Some(GroupRole::Member) {
+            return Err(ChatFault::Forbidden);
+        }
+        let room = self.occupants.room(conversation).ok_or(ChatFault::UnknownAccount)?;
+        let (inbox, occupant) = room.found(whom).ok_or(ChatFault::UnknownAccount)?;
+        if occupant.role.is_some() {
+            return Ok(PeerReply::Occupant(occupant));
+        }
+        room.sets_voice(inbox, voice);
+        self.stands_otherwise(conversation, inbox, actor, fx);
         Ok(PeerReply::Done)
     }
 

@@ -176,6 +176,33 @@ fn a_moderator_shows_out_who_is_below_it_and_that_one_may_come_back() {
 }
 
 #[test]
+fn a_moderator_takes_a_visitor_s_voice_and_gives_one_in_a_closed_room_until_it_leaves() {
+    let mut world = open(2);
+    for at in [ANN, BOB, CAROL] {
+        enter(&mut world, at);
+    }
+    world.hears_of(BOB);
+    let set = |whom: &str, voice| {
+        let reason = "noise".into();
+        OccupancyAsk::SetVoice { whom: whom.into(), voice, reason }
+    };
+    assert_eq!(world.of_room(BOB, set("carol", false)), Err(ChatFault::Forbidden));
+    assert_eq!(world.of_room(ANN, set("nobody", false)), Err(ChatFault::UnknownAccount));
+    assert_eq!(world.of_room(ANN, set("carol", false)), Ok(()));
+    assert_eq!(world.hears_of(BOB), ["is carol carol visitor silent by ann \"noise\""]);
+    assert_eq!(world.says(CAROL, "noise"), Err(ChatFault::Muted));
+    assert_eq!(world.of_room(ANN, set("carol@a.example", true)), Ok(()));
+    assert_eq!(world.hears_of(BOB), ["is carol carol visitor by ann \"noise\""]);
+    world.orders(ANN, GroupVerb::Close, &[]).expect("moderated");
+    assert_eq!(world.says(CAROL, "she has a voice"), Ok(()));
+    assert_eq!(world.of_room(ANN, set("bob", true)), Ok(()), "he is a member: who asks is told so");
+    assert_eq!(world.devices[ANN].found, ["bob bob member silent"]);
+    world.leaves(CAROL);
+    world.rest();
+    assert_eq!(enter(&mut world, CAROL)[0], "carol carol visitor silent", "no more");
+}
+
+#[test]
 fn how_one_is_there_is_shown_and_one_without_a_voice_has_no_words() {
     let mut world = open(3);
     for at in [BOB, CAROL] {

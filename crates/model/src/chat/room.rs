@@ -105,6 +105,16 @@ pub enum OccupancyAsk {
         /// Why, in words for people; may be empty.
         reason: Box<str>,
     },
+    /// Give an occupant that is no member a voice, or take it, until it leaves. Answered by `Done`,
+    /// by `Occupant` if it is a member, or by `Failed`.
+    SetVoice {
+        /// The occupant's name, or its account.
+        whom: Box<str>,
+        /// Whether it may speak.
+        voice: bool,
+        /// Why, in words for people; may be empty.
+        reason: Box<str>,
+    },
     /// The occupant with this name. Answered by `Occupant` or `Failed`.
     Find(Box<str>),
     /// Be there otherwise. Not answered.

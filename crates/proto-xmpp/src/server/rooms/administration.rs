@@ -109,8 +109,9 @@ impl Ordering {
 
     /// Order that lets an account speak again.
     pub(super) fn unmute(room: AccountAddress, whom: AccountAddress) -> Ordering {
-        let (goal, verb, members) = (Goal::Verb, GroupVerb::Unmute, vec![whom.into()]);
-        Ordering::new(room, [Order { goal, verb, title: Box::default(), members, nick: None }])
+        let (goal, verb, nick) = (Goal::Verb, GroupVerb::Unmute, Some(whom.as_str().into()));
+        let members = vec![whom.into()];
+        Ordering::new(room, [Order { goal, verb, title: Box::default(), members, nick }])
     }
 
     /// Orders that add these accounts, each with a reason: one order for each reason.
@@ -197,12 +198,16 @@ impl Ordering {
     pub(super) fn request(&self) -> RoomRequest {
         let first = self.orders.front();
         let group = self.room.clone();
-        if let Some(Order { goal, title, nick: Some(nick), .. }) = first {
+        if let Some(Order { goal, verb, title, nick: Some(nick), .. }) = first {
             let (nick, reason) = (nick.clone(), title.clone());
             return RoomRequest::Room(
                 group,
                 match goal {
                     Goal::Kicked => OccupancyAsk::Kick { nick, reason },
+                    Goal::Verb if matches!(verb, GroupVerb::Mute | GroupVerb::Unmute) => {
+                        let voice = *verb == GroupVerb::Unmute;
+                        OccupancyAsk::SetVoice { whom: nick, voice, reason }
+                    }
                     _ => OccupancyAsk::Find(nick),
                 },
             );
@@ -219,6 +224,11 @@ impl Ordering {
         if first.goal != Goal::Kicked && first.nick.is_some() {
             match answer {
                 RoomAnswer::Occupant(it) => first.members = vec![it.account.clone().into()],
+                // A visitor has a voice, or none, from now on.
+                RoomAnswer::Changed => {
+                    self.orders.pop_front();
+                    return if self.orders.is_empty() { Step::Done } else { Step::Ask };
+                }
                 // Nobody in the room has that name: a member may.
                 RoomAnswer::Failed(ChatFault::UnknownAccount) if !first.members.is_empty() => {}
                 RoomAnswer::Failed(why) => return Step::Refused(fault_of(why)),
@@ -293,7 +303,9 @@ fn order_of(
     if account.is_none() && nick.is_none() {
         return Err(StanzaFault::ItemNotFound);
     }
-    let nick = nick.filter(|_| !is_leave).map(|nick| nick.as_ref().into());
+    let is_of_voice = matches!(verb, GroupVerb::Mute | GroupVerb::Unmute);
+    let address = account.as_ref().filter(|_| is_of_voice).map(|it| it.as_str().into());
+    let nick = nick.filter(|_| !is_leave).map(|nick| nick.as_ref().into()).or(address);
     let members = account.filter(|_| !is_leave).into_iter().map(Addressee::from).collect();
     Ok(Order { goal, verb, title: reason_of(item, MUC_ADMIN)?, members, nick })
 }

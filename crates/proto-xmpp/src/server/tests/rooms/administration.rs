@@ -23,7 +23,7 @@ fn done(side: &mut Side, stanza: &str, answers: &[Option<ChatFault>]) -> (Vec<St
         let mut word = asks(side);
         // Nobody in the room has that name: it is an account's.
         if let ChatRequest::Room(asked) = &word
-            && matches!(asked.ask, OccupancyAsk::Find(_))
+            && matches!(asked.ask, OccupancyAsk::Find(_) | OccupancyAsk::SetVoice { .. })
         {
             failed(side, asked.number, ChatFault::UnknownAccount);
             word = asks(side);

@@ -77,6 +77,10 @@ fn a_moderator_who_allows_it_unmutes_and_nobody_else_does() {
     for stanza in [answer("1"), by_name] {
         let mut side = admin();
         assert_eq!(says(&mut side, &stanza), "");
+        let (number, ask) = asks_room(&mut side);
+        let is_voice = matches!(ask, OccupancyAsk::SetVoice { voice: true, .. });
+        assert!(is_voice, "{ask:?}");
+        failed(&mut side, number, ChatFault::UnknownAccount);
         let (number, order) = gives_order(&mut side);
         let named: Vec<_> = order.members.iter().map(|it| it.as_str()).collect();
         assert_eq!((order.verb, &named[..]), (GroupVerb::Unmute, &["carol@a.example"][..]));

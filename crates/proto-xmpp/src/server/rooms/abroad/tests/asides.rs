@@ -62,6 +62,10 @@ fn a_visitor_without_a_voice_asks_for_one_and_a_moderator_of_another_server_give
     refused(&mut rooms, &wish(), "<not-allowed ");
     says(&mut rooms, &answer());
     let (number, what) = asks(&mut rooms);
+    let is_voice = matches!(what, ErrandWhat::Room(_, OccupancyAsk::SetVoice { voice: true, .. }));
+    assert!(is_voice, "{what:?}");
+    rooms.answered(now(), number, Some(&failed(ChatFault::UnknownAccount)));
+    let (number, what) = asks(&mut rooms);
     let ErrandWhat::Group(order) = what else { panic!("{what:?}") };
     let named: Vec<_> = order.members.iter().map(|it| it.as_str()).collect();
     assert_eq!((order.verb, &named[..]), (GroupVerb::Unmute, &["carol@c.example"][..]));
