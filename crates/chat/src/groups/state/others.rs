@@ -261,3 +261,40 @@ impl GroupState {
         self.foreign.get_or_insert_with(made).clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::account::AccountId;
+
+    #[test]
+    fn of_a_stored_group_only_guests_of_other_servers_are_members_no_more() {
+        let home = HashKey::new(1, 2);
+        let mut state = GroupState::default();
+        let member = |text: &str| {
+            let address = AccountAddress::parse(text, "a.example").expect("right");
+            let is_foreign = address.domain() != "a.example";
+            GroupMember { address, id: if is_foreign { AccountId::FOREIGN } else { AccountId(1) } }
+        };
+        let changes = [
+            (GroupVerb::Create, Some("ann")),
+            (GroupVerb::Unlock, None),
+            (GroupVerb::Join, Some("eve@b.example")),
+            (GroupVerb::Join, Some("bob")),
+            (GroupVerb::Add, Some("mallory@b.example")),
+            (GroupVerb::Join, Some("kim@b.example")),
+            (GroupVerb::Promote, Some("kim@b.example")),
+        ];
+        for (id, (verb, name)) in (1..).zip(changes) {
+            let members = name.map(member).into_iter().collect();
+            state.apply(home, id, &GroupChange { verb, title: Box::default(), members });
+        }
+        assert_eq!((state.len(), state.foreign().all.len()), (5, 3));
+        state.lets_guests_go();
+        let all = state.some(0, 9).into_iter().map(|it| it.member.address.to_string());
+        let mut all: Vec<String> = all.collect();
+        all.sort_unstable();
+        assert_eq!(all, ["ann@a.example", "bob@a.example", "kim@b.example", "mallory@b.example"]);
+        assert_eq!(state.foreign().all.len(), 2);
+    }
+}

@@ -149,6 +149,9 @@ fn moderators_who_are_in_the_room_are_asked_and_can_answer_with_the_form() {
     let filled = shown.replace("type='form'", "type='submit'").replace("<value>0<", "<value>1<");
     let filled = filled.replace("from='lunch@conference.a.example' to='ann@a.example/desk'", "");
     says(&mut side, &filled.replacen("<message", &format!("<message to='{ROOM}'"), 1));
+    let (number, ask) = asks_room(&mut side);
+    assert!(matches!(ask, OccupancyAsk::SetVoice { voice: true, .. }), "{ask:?}");
+    failed(&mut side, number, ChatFault::UnknownAccount);
     assert_eq!(gives_order(&mut side).1.verb, GroupVerb::Unmute);
     for mut other in [available(), bound(), inside_as(("ann", GroupRole::Member, true), false)] {
         assert_eq!(told(&mut other, wishes()), "", "no moderator, or not in the room");
