@@ -66,7 +66,7 @@ pub(crate) struct Room {
     accounts: HashMap<TimelineId, Vec<Seated>>,
     nicks: BTreeMap<Box<str>, TimelineId>,
     pub seats: usize,
-    /// Visitors to whom a moderator has given a voice, or from whom it was taken, while they are here.
+    /// Visitors whose voice a moderator has given or taken, while they are here.
     voices: HashMap<TimelineId, bool>,
     /// The number of the last news.
     pub last: u64,
