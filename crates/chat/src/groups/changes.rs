@@ -199,9 +199,8 @@ impl Chat {
             group.step = Step::Changing;
             group.state.is_channel |= order.group.is_channel();
         }
-        match change.verb {
-            GroupVerb::Create => self.is_listed(&order.group, fx),
-            _ => {}
+        if change.verb == GroupVerb::Create {
+            self.is_listed(&order.group, fx);
         }
         let of = (&order.group, change);
         let public = self.public_changes(conversation, of);

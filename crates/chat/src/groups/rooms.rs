@@ -203,7 +203,9 @@ impl Chat {
             // The giver of an errand keeps the pace itself.
             (OccupancyAsk::Show(show), None) => Some(show),
             (_, key) => {
-                key.map(|key| self.looks.end(key, &group));
+                if let Some(key) = key {
+                    self.looks.end(key, &group);
+                }
                 None
             }
         };
@@ -239,7 +241,9 @@ impl Chat {
             }
             Ok(_) => ChatDelivery::Done { number },
             Err(why) => {
-                key.map(|key| self.looks.fails(key, &group));
+                if let Some(key) = key {
+                    self.looks.fails(key, &group);
+                }
                 ChatDelivery::Failed { number, why }
             }
         }

@@ -193,13 +193,13 @@ impl World {
         let device = &mut self.devices[at];
         match told {
             ChatDelivery::LoggedIn(told) => device.session = told.session,
-            ChatDelivery::RoomEntered(entered) => {
-                if device.place == Place::Entering(entered.number) {
-                    device.place = Place::Room;
-                    let all = [&entered.own].into_iter().chain(&entered.others);
-                    device.found = all.map(|it| occupant(it)).collect();
-                    device.last = entered.last;
-                }
+            ChatDelivery::RoomEntered(entered)
+                if device.place == Place::Entering(entered.number) =>
+            {
+                device.place = Place::Room;
+                let all = [&entered.own].into_iter().chain(&entered.others);
+                device.found = all.map(|it| occupant(it)).collect();
+                device.last = entered.last;
             }
             ChatDelivery::RoomNews(news) => {
                 if news.number > 0 && device.place == Place::Room {
