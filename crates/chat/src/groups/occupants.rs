@@ -377,7 +377,8 @@ impl Occupants {
         Some((shown, rest))
     }
 
-    /// Takes all devices of an account out of a room; returns its occupants.
+    /// Takes all devices of an account out of a room; returns its occupants. A room that nobody is
+    /// in then is forgotten.
     pub(crate) fn remove(
         &mut self,
         conversation: TimelineId,
@@ -392,16 +393,14 @@ impl Occupants {
         let shown: Vec<_> = all.into_iter().map(|it| it.shown).collect();
         shown.iter().for_each(|it| _ = room.nicks.remove(&key_of(it)));
         room.has_changed();
+        self.forget_if_empty(conversation);
         shown
     }
 
-    /// Forgets a room that nobody is in. True: nobody is.
-    pub(crate) fn forget_if_empty(&mut self, conversation: TimelineId) -> bool {
-        let is_empty = self.seats_of(conversation) == 0;
-        if is_empty {
+    fn forget_if_empty(&mut self, conversation: TimelineId) {
+        if self.seats_of(conversation) == 0 {
             self.rooms.remove(&conversation);
         }
-        is_empty
     }
 
     /// Panics when an invariant does not hold.
@@ -500,8 +499,8 @@ mod tests {
         assert_eq!(all.leave((lunch, inbox("ann")), &at(1)).expect("it was there").1, None);
         assert_eq!(all.comes("carol", "Hatter", 4, None), "Hatter 1 new", "the name is free");
         assert_eq!(all.remove(lunch, inbox("bob")).len(), 1);
-        assert!(!all.forget_if_empty(lunch));
-        all.leave((lunch, inbox("carol")), &at(4));
+        all.audit();
+        assert_eq!(all.remove(lunch, inbox("carol")).len(), 1);
         assert!(all.rooms.is_empty() && all.seats == 0);
     }
 

@@ -109,7 +109,7 @@ async fn asked_here(flow: &mut Flow, asked: RoomAsked) -> Result<PeerReply, Chat
     let home = flow.state().0.settings.home;
     let conversation = conversation_of(home, &asked.group);
     flow.group(conversation, asked.weight()).await?;
-    let (chat, _, fx) = flow.state();
+    let (chat, now, fx) = flow.state();
     match &asked.ask {
         OccupancyAsk::Enter { .. } => {
             chat.enters_room(conversation, asked, fx).map(|it| PeerReply::Room(Box::new(it)))
@@ -123,7 +123,7 @@ async fn asked_here(flow: &mut Flow, asked: RoomAsked) -> Result<PeerReply, Chat
         }
         OccupancyAsk::Kick { nick, reason } => {
             let actor = RoomActor { by: asked.address.clone(), reason: reason.clone() };
-            chat.kicks_from_room(conversation, (asked.by, nick), Box::new(actor), fx)
+            chat.kicks_from_room(now, conversation, (asked.by, nick), Box::new(actor), fx)
         }
         OccupancyAsk::SetVoice { whom, voice, reason } => {
             let actor = RoomActor { by: asked.address.clone(), reason: reason.clone() };
@@ -323,6 +323,7 @@ impl Chat {
     /// Shows an occupant out whose role is below that of the asker.
     fn kicks_from_room(
         &mut self,
+        now: Now,
         conversation: TimelineId,
         (by, nick): (TimelineId, &str),
         actor: Box<RoomActor>,
@@ -338,7 +339,7 @@ impl Chat {
         if occupant.role >= role {
             return Err(ChatFault::Forbidden);
         }
-        self.shows_out(conversation, inbox, &RoomExit::Kicked(actor), fx);
+        self.shows_out(now, (conversation, inbox), &RoomExit::Kicked(actor), fx);
         Ok(PeerReply::Done)
     }
 
@@ -417,9 +418,7 @@ impl Chat {
             }
             None => return,
         }
-        if self.occupants.seats_of(conversation) == 0 {
-            self.temporaries.leave(now, conversation);
-        }
+        self.is_left(now, conversation);
     }
 
     /// Tells a room what has happened to an occupant of this account; in a large room only its own
@@ -455,8 +454,8 @@ impl Chat {
     /// Shows all devices of an account out of a room.
     fn shows_out(
         &mut self,
-        conversation: TimelineId,
-        inbox: TimelineId,
+        now: Now,
+        (conversation, inbox): (TimelineId, TimelineId),
         how: &RoomExit,
         fx: &mut Effects,
     ) {
@@ -468,6 +467,14 @@ impl Chat {
         for (occupant, (to, number)) in all.into_iter().zip(told) {
             let event = RoomEvent::Gone(occupant, how.clone());
             self.tell_room(RoomNews { group: group.clone(), number, event }, &to, fx);
+        }
+        self.is_left(now, conversation);
+    }
+
+    /// A temporary group ends when nobody is in its room any more.
+    fn is_left(&mut self, now: Now, conversation: TimelineId) {
+        if self.occupants.seats_of(conversation) == 0 {
+            self.temporaries.leave(now, conversation);
         }
     }
 
@@ -521,12 +528,9 @@ impl Chat {
         };
         for inbox in who {
             match &exit {
-                Some(how) => self.shows_out(conversation, inbox, how, fx),
+                Some(how) => self.shows_out(now, (conversation, inbox), how, fx),
                 None => self.stands_otherwise(conversation, inbox, &actor(), fx),
             }
-        }
-        if self.occupants.forget_if_empty(conversation) {
-            self.temporaries.leave(now, conversation);
         }
     }
 

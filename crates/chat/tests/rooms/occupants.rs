@@ -176,6 +176,22 @@ fn a_moderator_shows_out_who_is_below_it_and_that_one_may_come_back() {
 }
 
 #[test]
+fn a_moderator_who_is_not_in_the_room_shows_the_last_occupant_out_of_a_temporary_one() {
+    for shards in 1..=3 {
+        let mut world = open(shards);
+        enter(&mut world, CAROL);
+        let kick = OccupancyAsk::Kick { nick: "carol".into(), reason: "noise".into() };
+        assert_eq!(world.of_room(ANN, kick.clone()), Ok(()));
+        assert_eq!(world.hears_of(CAROL), ["kicked carol by ann \"noise\""]);
+        enter(&mut world, CAROL);
+        world.orders(ANN, GroupVerb::Unpersist, &[]).expect("temporary");
+        world.devices[CAROL].place = Place::Elsewhere;
+        assert_eq!(world.of_room(ANN, kick), Ok(()));
+        assert!(!world.is_there(ANN), "nobody is in it any more");
+    }
+}
+
+#[test]
 fn a_moderator_takes_a_visitor_s_voice_and_gives_one_in_a_closed_room_until_it_leaves() {
     let mut world = open(2);
     for at in [ANN, BOB, CAROL] {
