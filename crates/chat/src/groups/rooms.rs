@@ -655,11 +655,8 @@ impl Chat {
     /// it once more: that it left was lost.
     pub(crate) fn seats_told(&mut self, told: &SeatsTold, fx: &mut Effects) {
         let SeatsTold { to, group, delivery } = told;
-        let gone = match delivery {
-            ChatDelivery::RoomNews(news) => match &news.event {
-                RoomEvent::Gone(occupant, _) => Some(occupant),
-                _ => None,
-            },
+        let event = match delivery {
+            ChatDelivery::RoomNews(news) => Some(&news.event),
             _ => None,
         };
         for &(by, session) in to.iter() {
@@ -675,9 +672,16 @@ impl Chat {
                 }
                 continue;
             };
-            let is_own = |it: &&Arc<Occupant>| self.is_account(by, &it.account) && it.nick == nick;
-            if gone.filter(is_own).is_some() {
-                self.looks.end(key, group);
+            let is_own = |it: &Occupant| self.is_account(by, &it.account);
+            match event {
+                Some(RoomEvent::Gone(it, _)) if it.nick == nick && is_own(it) => {
+                    self.looks.end(key, group);
+                }
+                // Another device of the occupant may have asked for that.
+                Some(RoomEvent::Renamed(before, it)) if *before == nick && is_own(it) => {
+                    self.looks.enters(key, group, it.nick.clone());
+                }
+                _ => {}
             }
             if let Some(session) = self.sessions.slab.at(key) {
                 fx.counters.count(ChatCounter::TransientsDelivered);

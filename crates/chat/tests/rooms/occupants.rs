@@ -109,6 +109,32 @@ fn names_are_chosen_changed_and_never_anothers() {
 }
 
 #[test]
+fn the_devices_of_an_occupant_have_its_name_when_one_of_them_changes_it_and_go_with_it() {
+    for shards in 1..=3 {
+        let mut world = open(shards);
+        enter(&mut world, ANN);
+        world.enters_as(CAROL, "Hatter");
+        world.rest();
+        let desk = (world.devices[CAROL].conn, world.devices[CAROL].session);
+        world.connects_as(CAROL, "phone");
+        world.enters_as(CAROL, "Hatter");
+        world.rest();
+        assert_eq!(world.of_room(CAROL, OccupancyAsk::Rename("Hare".into())), Ok(()));
+        (world.devices[CAROL].conn, world.devices[CAROL].session) = desk;
+        world.enters_as(BOB, "Hatter");
+        world.rest();
+        world.says(CAROL, "tea").expect("it is open");
+        assert_eq!(world.reads(ANN).expect("a member").pop().as_deref(), Some("Hare: tea"));
+        let kick = OccupancyAsk::Kick { nick: "hare".into(), reason: "noise".into() };
+        assert_eq!(world.of_room(ANN, kick), Ok(()));
+        world.orders(CAROL, GroupVerb::Join, &[]).expect("it is open");
+        world.says(CAROL, "more").expect("a member");
+        let texts = world.reads(ANN).expect("a member");
+        assert_eq!(texts.last().map(String::as_str), Some("carol: more"), "out of the room");
+    }
+}
+
+#[test]
 fn changes_of_the_group_are_changes_of_its_occupants() {
     for shards in 1..=3 {
         let mut world = open(shards);
