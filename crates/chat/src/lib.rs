@@ -67,7 +67,7 @@ pub use groups::asides::VoiceAsked;
 pub use groups::changes::ChangeOrder;
 pub use groups::chatrooms::words::{ChatroomAsked, ChatroomWord, JoinAsked, Saying};
 pub use groups::members::MembersAsked;
-pub use groups::rooms::{RoomAsked, SeatSaid, SeatsTold};
+pub use groups::rooms::{RoomAsked, SeatSaid, SeatsLeft, SeatsTold};
 pub use operators::moving::ImportOrder;
 pub use operators::reviews::ReviewSettings;
 pub use operators::words;

@@ -13,7 +13,7 @@ use crate::groups::asides::VoiceAsked;
 use crate::groups::changes::ChangeOrder;
 use crate::groups::chatrooms::words::{ChatroomAsked, ChatroomWord, JoinAsked, Saying};
 use crate::groups::members::MembersAsked;
-use crate::groups::rooms::{RoomAsked, SeatSaid, SeatsTold};
+use crate::groups::rooms::{RoomAsked, SeatSaid, SeatsLeft, SeatsTold};
 use crate::label::{Relation, Route};
 use crate::operators::moving::ImportOrder;
 use crate::outbox::left::scans::Sought;
@@ -100,6 +100,8 @@ pub enum ChatWord {
     TransientTold(Box<TransientTold>),
     /// How a device is in a room, or that it left.
     SeatSaid(Box<SeatSaid>),
+    /// For the home of a group: these devices are in its room no more.
+    SeatsLeft(Box<SeatsLeft>),
     /// News of a room, for sessions that are in it.
     SeatsTold(Box<SeatsTold>),
     /// A message for devices of XMPP that is not stored.
@@ -355,6 +357,7 @@ impl Weigh for ChatWord {
             ChatWord::TransientSaid(said) => said.weight(),
             ChatWord::TransientTold(told) => told.weight(),
             ChatWord::SeatSaid(said) => said.weight(),
+            ChatWord::SeatsLeft(left) => left.weight(),
             ChatWord::SeatsTold(told) => told.weight(),
             ChatWord::BoundTold(told) => told.weight(),
             ChatWord::VoiceAsked(asked) => asked.weight(),

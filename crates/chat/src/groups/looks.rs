@@ -8,7 +8,8 @@
 //! A detached session that may be resumed stays. Invariant: a session is in no more rooms than it
 //! may be, and sends no more shows a minute than it may send presence; only its last one waits.
 
-use crate::groups::rooms::SeatSaid;
+use crate::groups::occupants::SeatAt;
+use crate::groups::rooms::{SeatSaid, SeatsLeft};
 use crate::{Chat, Effects};
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -16,7 +17,7 @@ use model::account::AccountAddress;
 use model::chat::{Content, OccupantShow, nick_of};
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::timeline::TimelineId;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 /// The time in which a session may send so many shows.
@@ -28,8 +29,9 @@ pub(crate) struct Looks {
     by_session: HashMap<Key, Vec<Look>>,
     /// The times at which a session's waiting shows may be sent.
     due: BTreeSet<(Instant, Key)>,
-    /// Leaves of sessions that have ended, to be reported to the homes of the groups.
-    left: Vec<SeatSaid>,
+    /// Leaves of sessions that have ended, to be reported to the homes of the groups: of each room
+    /// together.
+    left: BTreeMap<AccountAddress, Vec<(TimelineId, SeatAt)>>,
 }
 
 /// A session's look at a group.
@@ -95,11 +97,14 @@ impl Looks {
         it.map(|it| it.nick = Some(nick)).is_some()
     }
 
-    /// Ends the look of a session that could not enter; one that was in the room before is.
-    pub(crate) fn fails(&mut self, key: Key, group: &AccountAddress) {
-        if self.at(key, group).is_some_and(|it| it.nick.is_none()) {
+    /// Ends the look of a session that could not enter; one that was in the room before is. True:
+    /// it was not.
+    pub(crate) fn fails(&mut self, key: Key, group: &AccountAddress) -> bool {
+        let was_entering = self.at(key, group).is_some_and(|it| it.nick.is_none());
+        if was_entering {
             self.end(key, group);
         }
+        was_entering
     }
 
     /// Takes a session's show; returns it if it may be sent now.
@@ -148,7 +153,7 @@ impl Looks {
     pub(crate) fn leaves(&mut self, key: Key, (by, shard): (TimelineId, ShardId)) {
         for Look { group, .. } in self.by_session.remove(&key).into_iter().flatten() {
             let at = (Some(SessionRef::new(shard, key)), Box::default());
-            self.left.push(SeatSaid { by, at, group, show: None });
+            self.left.entry(group).or_default().push((by, at));
         }
     }
 
@@ -190,15 +195,15 @@ impl Chat {
     pub(crate) fn turn_looks(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         // That a server which stops disconnects its clients ends no group.
         if !self.temporaries.is_stopping() {
-            for said in std::mem::take(&mut self.looks.left) {
-                self.seat_goes(now, said, fx);
+            for (group, all) in std::mem::take(&mut self.looks.left) {
+                self.leaves_go(now, SeatsLeft { group, all }, fx);
             }
         }
         let most = self.settings.limits.chat.presence_changes_a_minute_max;
         for (key, group, show) in self.looks.take_due(now, most) {
             let Some(session) = self.sessions.slab.at(key) else { continue };
             let at = (Some(SessionRef::new(self.settings.shard, key)), session.device.clone());
-            let (by, show) = (session.inbox, Some(show));
+            let by = session.inbox;
             self.seat_goes(now, SeatSaid { by, at, group, show }, fx);
         }
         self.looks.due.first().map(|(at, _)| *at)

@@ -75,7 +75,7 @@ pub(crate) enum GroupTask {
         holder: TimelineId,
     },
     Transient(TransientSaid),
-    /// A device is in the room otherwise, or left it.
+    /// A device is in the room otherwise.
     Seat(Box<SeatSaid>),
     Voice(VoiceAsked),
 }
@@ -296,7 +296,7 @@ impl Chat {
                     let members = self.may_speak(conversation, said.by).map(|()| inboxes);
                     self.transient_to_members(now, &said, members, fx);
                 }
-                GroupTask::Seat(said) => self.seat_in_group(now, conversation, *said, fx),
+                GroupTask::Seat(said) => self.seat_in_group(conversation, *said, fx),
                 GroupTask::Voice(asked) => self.voice_in_group(now, conversation, asked, fx),
             }
         }

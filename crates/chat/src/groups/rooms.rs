@@ -45,14 +45,22 @@ pub struct RoomAsked {
     pub(crate) ask: OccupancyAsk,
 }
 
-/// How a device is in a room, for the home of its group; none: it is there no more.
+/// How a device is in a room, for the home of its group.
 #[derive(Debug)]
 pub struct SeatSaid {
     /// The inbox of the device's account.
     pub(crate) by: TimelineId,
     pub(crate) at: SeatAt,
     pub(crate) group: AccountAddress,
-    pub(crate) show: Option<OccupantShow>,
+    pub(crate) show: OccupantShow,
+}
+
+/// Devices that are in a room no more, with the inboxes of their accounts; for the home of its
+/// group.
+#[derive(Debug)]
+pub struct SeatsLeft {
+    pub(crate) group: AccountAddress,
+    pub(crate) all: Vec<(TimelineId, SeatAt)>,
 }
 
 /// A delivery for sessions of a shard that are in a room.
@@ -73,8 +81,16 @@ impl RoomAsked {
 impl SeatSaid {
     /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
-        let status = self.show.as_ref().map_or(0, |it| it.status.len());
-        size_of::<SeatSaid>() + self.group.as_str().len() + self.at.1.len() + status
+        let texts = self.group.as_str().len() + self.at.1.len() + self.show.status.len();
+        size_of::<SeatSaid>() + texts
+    }
+}
+
+impl SeatsLeft {
+    /// Approximate memory, bytes.
+    pub(crate) fn weight(&self) -> usize {
+        let devices: usize = self.all.iter().map(|(_, at)| at.1.len()).sum();
+        size_of::<SeatsLeft>() + self.group.as_str().len() + size_of_val(&*self.all) + devices
     }
 }
 
@@ -88,13 +104,12 @@ impl SeatsTold {
 
 /// Makes a device's request about a room at the home of its group.
 async fn ask(mut flow: Flow, wait: Requester, key: Option<Key>, asked: Box<RoomAsked>) {
-    let (by, at, group) = (asked.by, asked.at.clone(), asked.group.clone());
+    let (group, all) = (asked.group.clone(), vec![(asked.by, asked.at.clone())]);
     let (chat, _, _) = flow.state();
     let home = chat.settings.shard_at(conversation_of(chat.settings.home, &group));
     let result = flow.request(home, PeerRequest::Room(asked)).await;
     let (chat, now, fx) = flow.state();
-    let told =
-        chat.room_told(now, (key, wait.number), SeatSaid { by, at, group, show: None }, result, fx);
+    let told = chat.room_told(now, (key, wait.number), SeatsLeft { group, all }, result, fx);
     chat.answer_session((wait.conn, wait.session), told, fx);
 }
 
@@ -198,15 +213,15 @@ impl Chat {
                 fx.counters.count(ChatCounter::Transients);
                 let most = self.settings.limits.chat.presence_changes_a_minute_max;
                 let Some(show) = self.looks.says(now, (key, &group), show, most) else { return };
-                Some(show)
+                show
             }
             // The giver of an errand keeps the pace itself.
-            (OccupancyAsk::Show(show), None) => Some(show),
+            (OccupancyAsk::Show(show), None) => show,
             (_, key) => {
                 if let Some(key) = key {
                     self.looks.end(key, &group);
                 }
-                None
+                return self.leaves_go(now, SeatsLeft { group, all: vec![(by, at)] }, fx);
             }
         };
         self.seat_goes(now, SeatSaid { by, at, group, show }, fx);
@@ -218,7 +233,7 @@ impl Chat {
         &mut self,
         now: Now,
         (key, number): (Option<Key>, u32),
-        leaving: SeatSaid,
+        leaving: SeatsLeft,
         result: Result<PeerReply, ChatFault>,
         fx: &mut Effects,
     ) -> ChatDelivery {
@@ -228,7 +243,7 @@ impl Chat {
                 let nick = entered.own.nick.clone();
                 // The session may have ended meanwhile, or left.
                 if key.is_some_and(|key| !self.looks.enters(key, &group, nick)) {
-                    self.seat_goes(now, leaving, fx);
+                    self.leaves_go(now, leaving, fx);
                     return ChatDelivery::Failed { number, why: ChatFault::NotMember };
                 }
                 entered.number = number;
@@ -241,8 +256,9 @@ impl Chat {
             }
             Ok(_) => ChatDelivery::Done { number },
             Err(why) => {
-                if let Some(key) = key {
-                    self.looks.fails(key, &group);
+                // Without an answer in time the home may have given it a seat.
+                if key.is_some_and(|key| self.looks.fails(key, &group)) && why == ChatFault::Busy {
+                    self.leaves_go(now, leaving, fx);
                 }
                 ChatDelivery::Failed { number, why }
             }
@@ -257,6 +273,17 @@ impl Chat {
             self.for_group(now, conversation, GroupTask::Seat(Box::new(said)), fx);
         } else {
             fx.peer_messages.push((owner, ChatWord::SeatSaid(Box::new(said))));
+        }
+    }
+
+    /// Sends to the home of a group, which may be here, that devices are in its room no more.
+    pub(crate) fn leaves_go(&mut self, now: Now, left: SeatsLeft, fx: &mut Effects) {
+        let conversation = conversation_of(self.settings.home, &left.group);
+        let owner = self.settings.shard_at(conversation);
+        if owner == self.settings.shard {
+            self.leave_room(now, conversation, &left.all, fx);
+        } else {
+            fx.peer_messages.push((owner, ChatWord::SeatsLeft(Box::new(left))));
         }
     }
 
@@ -385,13 +412,11 @@ impl Chat {
     /// Takes how a device is in the room of a group that is at home here.
     pub(super) fn seat_in_group(
         &mut self,
-        now: Now,
         conversation: TimelineId,
         said: SeatSaid,
         fx: &mut Effects,
     ) {
         let SeatSaid { by, at, show, .. } = said;
-        let Some(show) = show else { return self.leaves_room(now, (conversation, by), &at, fx) };
         let Some(room) = self.occupants.room(conversation) else { return };
         let is_silent = room.at(by, &at).is_some_and(|it| it.silent);
         let status = if is_silent { Box::default() } else { show.status };
@@ -401,22 +426,32 @@ impl Chat {
         }
     }
 
-    fn leaves_room(
+    /// Takes devices out of the room of a group that is at home here. That needs no state of the
+    /// group, and nothing refuses it. All are out before anybody hears of it.
+    fn leave_room(
         &mut self,
         now: Now,
-        (conversation, by): (TimelineId, TimelineId),
-        at: &SeatAt,
+        conversation: TimelineId,
+        all: &[(TimelineId, SeatAt)],
         fx: &mut Effects,
     ) {
-        match self.occupants.leave((conversation, by), at) {
-            Some((occupant, Some(true))) => {
-                self.news(conversation, by, RoomEvent::Is(occupant, None), fx);
+        let leaves = all.iter().filter_map(|(by, at)| {
+            let left = self.occupants.leave((conversation, *by), at);
+            left.map(|(occupant, rest)| (*by, occupant, rest))
+        });
+        let left: Vec<_> = leaves.collect();
+        if left.is_empty() {
+            return;
+        }
+        for (by, occupant, rest) in left {
+            match rest {
+                Some(true) => self.news(conversation, by, RoomEvent::Is(occupant, None), fx),
+                Some(false) => {}
+                None => {
+                    let event = RoomEvent::Gone(occupant, RoomExit::Left);
+                    self.news(conversation, by, event, fx);
+                }
             }
-            Some((_, Some(false))) => {}
-            Some((occupant, None)) => {
-                self.news(conversation, by, RoomEvent::Gone(occupant, RoomExit::Left), fx);
-            }
-            None => return,
         }
         self.is_left(now, conversation);
     }
@@ -651,25 +686,20 @@ impl Chat {
         }
     }
 
-    /// Delivers news of a room to sessions of this shard. A session that is not in the room leaves
-    /// it once more: that it left was lost.
+    /// Delivers news of a room to sessions of this shard. Those that are not in the room leave it
+    /// once more, all by one word.
     pub(crate) fn seats_told(&mut self, told: &SeatsTold, fx: &mut Effects) {
         let SeatsTold { to, group, delivery } = told;
         let event = match delivery {
             ChatDelivery::RoomNews(news) => Some(&news.event),
             _ => None,
         };
+        let mut left: Vec<(TimelineId, SeatAt)> = Vec::new();
         for &(by, session) in to.iter() {
             let key = session.key();
             let found = self.sessions.slab.at(key).filter(|it| it.inbox == by);
             let Some(nick) = self.looks.nick(key, group).filter(|_| found.is_some()) else {
-                // At once: behind a later request to enter, it would end what that began.
-                let owner = self.settings.shard_at(conversation_of(self.settings.home, group));
-                if owner != self.settings.shard {
-                    let at: SeatAt = (Some(session), Box::default());
-                    let said = SeatSaid { by, at, group: group.clone(), show: None };
-                    fx.peer_messages.push((owner, ChatWord::SeatSaid(Box::new(said))));
-                }
+                left.push((by, (Some(session), Box::default())));
                 continue;
             };
             let is_own = |it: &Occupant| self.is_account(by, &it.account);
@@ -687,6 +717,13 @@ impl Chat {
                 fx.counters.count(ChatCounter::TransientsDelivered);
                 fx.deliveries.push((session.conn, delivery.clone()));
             }
+        }
+        // At once: behind a later request to enter, it would end what that began. Here it is on its
+        // way already.
+        let owner = self.settings.shard_at(conversation_of(self.settings.home, group));
+        if !left.is_empty() && owner != self.settings.shard {
+            let left = SeatsLeft { group: group.clone(), all: left };
+            fx.peer_messages.push((owner, ChatWord::SeatsLeft(Box::new(left))));
         }
     }
 

@@ -128,6 +128,7 @@ impl Chat {
             ChatWord::TransientSaid(said) => self.transient_in_group(now, *said, fx),
             ChatWord::TransientTold(told) => self.transient_told(now, &told, fx),
             ChatWord::SeatSaid(said) => self.seat_goes(now, *said, fx),
+            ChatWord::SeatsLeft(left) => self.leaves_go(now, *left, fx),
             ChatWord::SeatsTold(told) => self.seats_told(&told, fx),
             ChatWord::BoundTold(told) => self.bound_told(&told, fx),
             ChatWord::VoiceAsked(asked) => self.voice_asked(now, *asked, fx),

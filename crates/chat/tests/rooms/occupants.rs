@@ -75,6 +75,34 @@ fn a_broken_connection_and_a_session_that_is_replaced_leave_the_room() {
 }
 
 #[test]
+fn many_who_leave_at_once_are_told_by_few_words_and_a_leave_needs_no_group_in_memory() {
+    const DEVICES: usize = 12;
+    for shards in 2..=4 {
+        // Each group is forgotten when another one is read, if no task waits for it.
+        let mut world = World::with(shards, |limits| limits.group_members_known_max = 1);
+        enter(&mut world, ANN);
+        let mut all = Vec::new();
+        for n in 0..DEVICES {
+            world.connects_as(BOB, &format!("d{n}"));
+            world.enters_as(BOB, &format!("b{n}"));
+            world.rest();
+            all.push((world.devices[BOB].conn, world.devices[BOB].session));
+        }
+        assert_eq!(world.hears_of(ANN).len(), DEVICES);
+        world.words = 0;
+        for (conn, session) in all {
+            (world.devices[BOB].conn, world.devices[BOB].session) = (conn, session);
+            world.breaks(BOB);
+        }
+        world.rest();
+        assert_eq!(world.hears_of(ANN).len(), DEVICES);
+        assert!(world.words <= 2 * DEVICES, "{} words", world.words);
+        world.connects(BOB);
+        assert_eq!(enter(&mut world, BOB), ["bob bob member", "ann ann owner"]);
+    }
+}
+
+#[test]
 fn names_are_chosen_changed_and_never_anothers() {
     for shards in 1..=3 {
         let mut world = open(shards);

@@ -46,6 +46,8 @@ pub struct World {
     pub ended: Vec<String>,
     /// How often a device failed to enter the room.
     pub missed: usize,
+    /// Number of words that went between shards.
+    pub words: usize,
     /// Number of public groups in the last list.
     pub listed: Option<usize>,
 }
@@ -170,6 +172,7 @@ impl World {
             numbers: 0,
             ended: Vec::new(),
             missed: 0,
+            words: 0,
             listed: None,
         };
         (0..PEOPLE.len()).for_each(|at| world.connects(at));
@@ -253,6 +256,7 @@ impl World {
         let way = way % self.post.len().max(1);
         let Some((&(from, to), all)) = self.post.iter_mut().nth(way) else { return false };
         let word = all.pop_front().expect("it is not empty");
+        self.words += 1;
         let shard = &mut self.shards[usize::from(to)];
         Service::peer_message(&mut shard.chat, self.now, ShardId(from), word, &mut shard.fx);
         self.collects(to.into());
