@@ -98,7 +98,7 @@ pub enum ChatWord {
     TransientSaid(Box<TransientSaid>),
     /// A message for devices that is not stored.
     TransientTold(Box<TransientTold>),
-    /// How a device is in a room, or that it left.
+    /// How a device is in a room.
     SeatSaid(Box<SeatSaid>),
     /// For the home of a group: these devices are in its room no more.
     SeatsLeft(Box<SeatsLeft>),

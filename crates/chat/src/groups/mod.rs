@@ -132,6 +132,13 @@ impl Groups {
         known.map(|it| &mut it.state).ok_or(ChatFault::StoreFailed)
     }
 
+    /// Panics when an invariant does not hold.
+    pub(crate) fn audit(&self) {
+        let count = |it: &Group| it.state.known() + BESIDE_MEMBERS;
+        let members: usize = self.known.values().map(count).sum();
+        assert_eq!(members, self.members, "each member that is known is counted");
+    }
+
     /// The members on other servers of a group of this shard.
     pub(crate) fn foreign(&mut self, conversation: TimelineId) -> Option<Abroad> {
         Some(self.known.get_mut(&conversation)?.state.foreign())
@@ -211,12 +218,14 @@ impl Chat {
             });
             if is_whole { Ok(last.filter(|_| page.more)) } else { Err(ChatFault::StoreFailed) }
         });
+        if matches!(told, Ok(None)) {
+            group.state.lets_guests_go();
+        }
         let (after, last_id) = (group.state.known(), group.state.highest_id());
         self.groups.members = self.groups.members + after - before;
         match told {
             Ok(Some(from)) => self.recall_group(conversation, from, fx),
             Ok(None) => {
-                group.state.lets_guests_go();
                 group.step = Step::Ready;
                 // Numbers rise in a conversation, whatever the clock did in between.
                 self.last_id = self.last_id.max(last_id);

@@ -249,6 +249,7 @@ impl Chat {
         self.follows.audit();
         self.looks.audit();
         self.occupants.audit();
+        self.groups.audit();
         self.reviews.audit();
         self.book_orders.audit();
         self.audit_people();

@@ -455,7 +455,11 @@ impl World {
 
     /// A request of Eve, of another server, about the room.
     pub fn eve(&mut self, ask: OccupancyAsk) {
-        let what = Box::new(ErrandWhat::Room(room().into(), ask));
+        self.eve_asks(ErrandWhat::Room(room().into(), ask));
+    }
+
+    pub fn eve_asks(&mut self, what: ErrandWhat) {
+        let what = Box::new(what);
         let what = ArrivalWhat::Ask { device: "phone".into(), what };
         let arrival = ForeignArrival { home: address(EVE), what };
         self.commands(ChatCommand::Foreign(Box::new(arrival)));
