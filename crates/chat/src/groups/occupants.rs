@@ -92,6 +92,12 @@ pub(crate) struct Newcomer {
     pub standing: Standing,
 }
 
+/// The standing of an occupant: of a visitor a moderator may have decided whether it speaks.
+fn heard((role, silent): Standing, voice: Option<&bool>) -> Standing {
+    let voice = voice.filter(|_| role.is_none());
+    (role, voice.map_or(silent, |voice| !voice))
+}
+
 fn key_of(occupant: &Occupant) -> Box<str> {
     nick_key(&occupant.nick).unwrap_or_default()
 }
@@ -248,11 +254,9 @@ impl Room {
         self.voices.insert(inbox, voice);
     }
 
-    /// Sets the standing of an account; returns its occupants that are otherwise now. Of a visitor
-    /// a moderator may have decided whether it speaks.
+    /// Sets the standing of an account; returns its occupants that are otherwise now.
     pub(crate) fn stands(&mut self, inbox: TimelineId, of: Standing) -> Vec<Arc<Occupant>> {
-        let voice = self.voices.get(&inbox).filter(|_| of.0.is_none());
-        let of = (of.0, voice.map_or(of.1, |voice| !voice));
+        let of = heard(of, self.voices.get(&inbox));
         let (role, silent) = of;
         let all = self.accounts.get_mut(&inbox).into_iter().flatten();
         let mut changed = Vec::new();
@@ -340,6 +344,7 @@ impl Occupants {
             let is_new = it.show();
             return Ok((told, it.shown.clone(), is_new));
         }
+        let (role, silent) = heard((role, silent), room.voices.get(&inbox));
         let (device, show, nick) = (seat.at.1.clone(), seat.show.clone(), nick.trim().into());
         let shown = Arc::new(Occupant { nick, account, device, role, silent, show });
         all.push(Seated { shown: shown.clone(), seats: vec![seat] });

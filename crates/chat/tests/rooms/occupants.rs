@@ -261,6 +261,15 @@ fn a_moderator_takes_a_visitor_s_voice_and_gives_one_in_a_closed_room_until_it_l
     assert_eq!(world.of_room(ANN, set("carol", false)), Ok(()));
     assert_eq!(world.hears_of(BOB), ["is carol carol visitor silent by ann \"noise\""]);
     assert_eq!(world.says(CAROL, "noise"), Err(ChatFault::Muted));
+    let desk = (world.devices[CAROL].conn, world.devices[CAROL].session);
+    world.connects_as(CAROL, "phone");
+    world.enters_as(CAROL, "Hatter");
+    world.rest();
+    assert_eq!(world.devices[CAROL].found[0], "Hatter carol visitor silent", "by each name");
+    world.breaks(CAROL);
+    world.rest();
+    world.hears_of(BOB);
+    (world.devices[CAROL].conn, world.devices[CAROL].session) = desk;
     assert_eq!(world.of_room(ANN, set("carol@a.example", true)), Ok(()));
     assert_eq!(world.hears_of(BOB), ["is carol carol visitor by ann \"noise\""]);
     world.orders(ANN, GroupVerb::Close, &[]).expect("moderated");
