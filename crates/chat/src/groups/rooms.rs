@@ -42,6 +42,8 @@ pub struct RoomAsked {
     pub(crate) address: AccountAddress,
     pub(crate) at: SeatAt,
     pub(crate) group: AccountAddress,
+    /// Whether an operator has muted the account.
+    pub(crate) muted: bool,
     pub(crate) ask: OccupancyAsk,
 }
 
@@ -133,7 +135,8 @@ async fn asked_here(flow: &mut Flow, asked: RoomAsked) -> Result<PeerReply, Chat
             if chat.groups.state(conversation)?.reserves(&asked.group, nick, &asked.address) {
                 return Err(ChatFault::Conflict);
             }
-            let nick = chat.renames_in_room(conversation, (asked.by, &asked.at), nick, fx)?;
+            let who = (asked.by, &asked.at, asked.muted);
+            let nick = chat.renames_in_room(conversation, who, nick, fx)?;
             Ok(PeerReply::Renamed(nick))
         }
         OccupancyAsk::Kick { nick, reason } => {
@@ -166,8 +169,9 @@ impl Chat {
         let group = group.within(address.domain());
         let key = self.sessions.bound(from, session).filter(|_| !is_errand);
         let at: SeatAt = (key.map(|_| session), device);
+        let muted = self.mutes.until(now, &address) > 0;
         if let OccupancyAsk::Enter { show, .. } | OccupancyAsk::Show(show) = &mut ask
-            && self.mutes.until(now, &address) > 0
+            && muted
         {
             show.status = Box::default(); // an operator's mute holds here too
         }
@@ -192,7 +196,7 @@ impl Chat {
         let is_entering = matches!(ask, OccupancyAsk::Enter { .. });
         let has_place =
             key.is_none_or(|key| !is_entering || self.looks.begin(now, (key, &group), most));
-        let asked = Box::new(RoomAsked { by, address, at, group, ask });
+        let asked = Box::new(RoomAsked { by, address, at, group, muted, ask });
         let may = !is_wrong && has_place;
         if !may || !self.begin(|flow| self::ask(flow, wait, key, asked)) {
             let why = if may { ChatFault::Busy } else { ChatFault::Invalid };
@@ -294,7 +298,7 @@ impl Chat {
         asked: RoomAsked,
         fx: &mut Effects,
     ) -> Result<RoomEntered, ChatFault> {
-        let RoomAsked { by: inbox, address: account, at, group, ask } = asked;
+        let RoomAsked { by: inbox, address: account, at, group, muted, ask } = asked;
         let OccupancyAsk::Enter { nick, mut show } = ask else { return Err(ChatFault::Invalid) };
         let state = self.groups.state(conversation)?;
         let standing = state.may_enter(inbox, &account)?;
@@ -309,7 +313,7 @@ impl Chat {
         let room = self.occupants.room(conversation);
         let was = room.and_then(|room| room.at(inbox, &at));
         if was.is_some_and(|was| nick_key(&was.nick) != nick_key(&nick)) {
-            self.renames_in_room(conversation, (inbox, &at), &nick, fx)?;
+            self.renames_in_room(conversation, (inbox, &at, muted), &nick, fx)?;
         }
         let limits = &self.settings.limits.chat;
         let shown_max = limits.room_presences_max as usize;
@@ -331,14 +335,19 @@ impl Chat {
         Ok(RoomEntered { number: 0, group, last, own, others, title })
     }
 
+    /// Gives the occupant of a device another name, unless it may not say anything: a name is heard
+    /// by everybody.
     fn renames_in_room(
         &mut self,
         conversation: TimelineId,
-        (by, at): (TimelineId, &SeatAt),
+        (by, at, muted): (TimelineId, &SeatAt, bool),
         nick: &str,
         fx: &mut Effects,
     ) -> Result<Box<str>, ChatFault> {
         let room = self.occupants.room(conversation).ok_or(ChatFault::NotMember)?;
+        if muted || room.at(by, at).is_some_and(|it| it.silent) {
+            return Err(ChatFault::Forbidden);
+        }
         let (before, occupant) = room.renames(by, at, nick)?;
         let now_is = occupant.nick.clone();
         if before != now_is {

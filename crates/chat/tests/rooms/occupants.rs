@@ -296,6 +296,12 @@ fn how_one_is_there_is_shown_and_one_without_a_voice_has_no_words() {
     world.shows(CAROL, Show::Away, "words");
     assert_eq!(world.hears_of(BOB), ["is carol carol visitor silent"]);
     assert_eq!(world.says(CAROL, "words"), Err(ChatFault::Muted));
+    let rename = OccupancyAsk::Rename("words".into());
+    assert_eq!(world.of_room(CAROL, rename), Err(ChatFault::Forbidden), "a name is words");
+    world.enters_as(CAROL, "words");
+    world.rest();
+    assert_eq!(world.devices[CAROL].answer.take(), Some(Err(ChatFault::Forbidden)));
+    assert_eq!(world.hears_of(BOB), [""; 0]);
 }
 
 #[test]
