@@ -226,7 +226,8 @@ impl Room {
         it.show().then(|| it.shown.clone())
     }
 
-    /// Gives the occupant of a device another name; returns the former one, and the occupant.
+    /// Gives the occupant of a device another name; returns the former one, and the occupant. With
+    /// the name of another occupant of its account it is that one from now on.
     pub(crate) fn renames(
         &mut self,
         inbox: TimelineId,
@@ -235,13 +236,25 @@ impl Room {
     ) -> Result<(Box<str>, Arc<Occupant>), ChatFault> {
         let key = nick_key(nick).ok_or(ChatFault::Invalid)?;
         let it = self.seated(inbox, at).ok_or(ChatFault::NotMember)?;
-        let before = key_of(&it.shown);
-        if before != key && self.nicks.contains_key(&key) {
-            return Err(ChatFault::Conflict);
+        let (before, former) = (key_of(&it.shown), it.shown.nick.clone());
+        match self.nicks.get(&key) {
+            Some(owner) if *owner != inbox => return Err(ChatFault::Conflict),
+            Some(_) if key != before => {
+                let all = self.accounts.get_mut(&inbox).ok_or(ChatFault::NotMember)?;
+                let moved: Vec<_> =
+                    all.extract_if(.., |it| key_of(&it.shown) == before).collect();
+                let into = all.iter_mut().find(|it| key_of(&it.shown) == key);
+                let into = into.ok_or(ChatFault::Conflict)?;
+                into.seats.extend(moved.into_iter().flat_map(|it| it.seats));
+                into.show();
+                let shown = into.shown.clone();
+                self.nicks.remove(&before);
+                return Ok((former, shown));
+            }
+            _ => {}
         }
         let it = self.seated(inbox, at).ok_or(ChatFault::NotMember)?;
         let nick = nick.trim();
-        let former = it.shown.nick.clone();
         it.shown = Arc::new(Occupant { nick: nick.into(), ..(*it.shown).clone() });
         let renamed = it.shown.clone();
         self.nicks.remove(&before);

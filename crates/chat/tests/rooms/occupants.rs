@@ -163,6 +163,38 @@ fn the_devices_of_an_occupant_have_its_name_when_one_of_them_changes_it_and_go_w
 }
 
 #[test]
+fn devices_of_an_account_that_had_two_names_come_together_under_one() {
+    for anew in [false, true] {
+        let mut world = open(2);
+        enter(&mut world, ANN);
+        world.enters_as(CAROL, "Hatter");
+        world.rest();
+        let desk = (world.devices[CAROL].conn, world.devices[CAROL].session);
+        world.connects_as(CAROL, "phone");
+        world.enters_as(CAROL, "Hare");
+        world.rest();
+        world.hears_of(ANN);
+        if anew {
+            world.enters_as(CAROL, "hatter");
+            world.rest();
+            assert_eq!(world.devices[CAROL].found, ["Hatter carol visitor", "ann ann owner"]);
+        } else {
+            assert_eq!(world.of_room(CAROL, OccupancyAsk::Rename("hatter".into())), Ok(()));
+        }
+        assert_eq!(world.hears_of(ANN), ["renamed Hare: Hatter carol visitor"]);
+        world.says(CAROL, "tea").expect("it is open");
+        assert_eq!(world.reads(ANN).expect("a member").pop().as_deref(), Some("Hatter: tea"));
+        world.leaves(CAROL);
+        world.rest();
+        assert_eq!(world.hears_of(ANN), [""; 0], "the other device is there");
+        (world.devices[CAROL].conn, world.devices[CAROL].session) = desk;
+        world.leaves(CAROL);
+        world.rest();
+        assert_eq!(world.hears_of(ANN), ["left Hatter"]);
+    }
+}
+
+#[test]
 fn changes_of_the_group_are_changes_of_its_occupants() {
     for shards in 1..=3 {
         let mut world = open(shards);
