@@ -39,7 +39,11 @@ struct Look {
     group: AccountAddress,
     /// The session's name in the room; none: it is entering.
     nick: Option<Box<str>>,
-    /// The number of shows that the session has sent there, and since when that counts.
+    /// The session has left, or could not enter. Its look is kept until it enters a room later than
+    /// a minute after `since`, so that leaving does not let it enter sooner.
+    is_over: bool,
+    /// How often the session has entered, changed its name or sent a show there, and since when that
+    /// counts.
     count: u16,
     since: Instant,
     /// The newest show, if it has not been sent yet.
@@ -60,12 +64,14 @@ impl Look {
 
 impl Looks {
     fn at(&mut self, key: Key, group: &AccountAddress) -> Option<&mut Look> {
-        self.by_session.get_mut(&key)?.iter_mut().find(|it| it.group == *group)
+        let all = self.by_session.get_mut(&key)?;
+        all.iter_mut().find(|it| it.group == *group && !it.is_over)
     }
 
     /// The name of a session in a room that it is in, or is entering.
     pub(crate) fn nick(&self, key: Key, group: &AccountAddress) -> Option<Box<str>> {
-        let it = self.by_session.get(&key)?.iter().find(|it| it.group == *group)?;
+        let all = self.by_session.get(&key)?;
+        let it = all.iter().find(|it| it.group == *group && !it.is_over)?;
         Some(it.nick.clone().unwrap_or_default())
     }
 
@@ -76,19 +82,38 @@ impl Looks {
         (key, group): (Key, &AccountAddress),
         groups_max: u16,
     ) -> bool {
-        if self.at(key, group).is_some() {
-            return true;
-        }
         let all = self.by_session.entry(key).or_default();
-        let has_room = all.len() < groups_max.into();
-        if has_room {
+        all.retain(|it| !it.is_over || now.mono < it.since + MINUTE);
+        let groups_max = usize::from(groups_max);
+        let has_room = all.iter().filter(|it| !it.is_over).count() < groups_max;
+        // It leaves no more rooms in a minute than it may be in.
+        let has_place = has_room && all.len() < 2 * groups_max;
+        let may = if let Some(it) = all.iter_mut().find(|it| it.group == *group) {
+            it.is_over &= !has_room;
+            !it.is_over
+        } else if has_place {
             all.reserve_exact(1); // most sessions are in few rooms
             let (group, since) = (group.clone(), now.mono);
-            all.push(Look { group, nick: None, count: 0, since, waiting: None });
-        } else if all.is_empty() {
+            let (nick, waiting, is_over, count) = (None, None, false, 0);
+            all.push(Look { group, nick, is_over, count, since, waiting });
+            true
+        } else {
+            false
+        };
+        if all.is_empty() {
             self.by_session.remove(&key);
         }
-        has_room
+        may
+    }
+
+    /// Whether a session may enter a room or change its name there now; if so, it counts.
+    pub(crate) fn moves(
+        &mut self,
+        now: Now,
+        (key, group): (Key, &AccountAddress),
+        most: u16,
+    ) -> bool {
+        self.at(key, group).is_none_or(|it| it.takes(now, most))
     }
 
     /// Notes the name by which a session is in a room. False: it looks there no more.
@@ -128,10 +153,8 @@ impl Looks {
 
     /// Ends a session's look at a group.
     pub(crate) fn end(&mut self, key: Key, group: &AccountAddress) {
-        let Some(all) = self.by_session.get_mut(&key) else { return };
-        all.retain(|it| it.group != *group);
-        if all.is_empty() {
-            self.by_session.remove(&key);
+        if let Some(it) = self.at(key, group) {
+            (it.is_over, it.nick, it.waiting) = (true, None, None);
         }
     }
 
@@ -151,7 +174,8 @@ impl Looks {
 
     /// Ends the looks of a session that has ended.
     pub(crate) fn leaves(&mut self, key: Key, (by, shard): (TimelineId, ShardId)) {
-        for Look { group, .. } in self.by_session.remove(&key).into_iter().flatten() {
+        let all = self.by_session.remove(&key).into_iter().flatten();
+        for Look { group, .. } in all.filter(|it| !it.is_over) {
             let at = (Some(SessionRef::new(shard, key)), Box::default());
             self.left.entry(group).or_default().push((by, at));
         }
@@ -246,6 +270,26 @@ mod tests {
         assert_eq!(due, [(key(1), lunch.clone(), away("4"))]);
         assert!(looks.take_due(at(200), 2).is_empty() && looks.due.is_empty());
         assert!(looks.says(at(200), (key(2), &lunch), away("1"), 2).is_none(), "it is not there");
+    }
+
+    #[test]
+    fn a_session_that_leaves_a_room_enters_it_no_sooner_again() {
+        let mut looks = Looks::default();
+        let (lunch, tea) = (group("lunch"), group("tea"));
+        for s in 0..2 {
+            assert!(looks.begin(at(s), (key(1), &lunch), 1));
+            assert!(looks.moves(at(s), (key(1), &lunch), 2));
+            looks.end(key(1), &lunch);
+        }
+        assert!(looks.begin(at(59), (key(1), &lunch), 1));
+        assert!(!looks.moves(at(59), (key(1), &lunch), 2));
+        looks.fails(key(1), &lunch);
+        assert!(looks.begin(at(59), (key(1), &tea), 1), "it is in no room");
+        looks.end(key(1), &tea);
+        assert!(!looks.begin(at(59), (key(1), &group("more")), 1), "too many were left");
+        assert!(looks.begin(at(60), (key(1), &lunch), 1));
+        assert!(looks.moves(at(60), (key(1), &lunch), 2));
+        looks.audit();
     }
 
     #[test]

@@ -29,13 +29,14 @@ struct Seat {
     show: OccupantShow,
 }
 
-/// An occupant, with its seats in the order in which they said how they are there.
+/// An occupant, with the form of its name that is compared, and its seats in the order in which they said how they are there.
 struct Seated {
     shown: Arc<Occupant>,
+    key: Box<str>,
     seats: Vec<Seat>,
 }
 
-const _: () = assert!(size_of::<Seated>() <= 32, "of each occupant, beside what is shown of it");
+const _: () = assert!(size_of::<Seated>() <= 48, "of each occupant, beside what is shown of it");
 const _: () = assert!(size_of::<Occupant>() <= 96 && size_of::<Seat>() <= 56);
 
 /// The standing of an account in a group: its role as a member, and whether it may say nothing.
@@ -98,10 +99,6 @@ fn heard((role, silent): Standing, voice: Option<&bool>) -> Standing {
     (role, voice.map_or(silent, |voice| !voice))
 }
 
-fn key_of(occupant: &Occupant) -> Box<str> {
-    nick_key(&occupant.nick).unwrap_or_default()
-}
-
 fn hearers<'a>(all: impl Iterator<Item = (TimelineId, &'a Seated)>) -> Hearers {
     let (mut here, mut abroad) = (BTreeMap::<ShardId, Vec<Sitter>>::new(), Vec::new());
     for (inbox, it) in all {
@@ -143,7 +140,7 @@ impl Room {
     pub(crate) fn named(&self, nick: &str) -> Option<(TimelineId, Arc<Occupant>)> {
         let key = nick_key(nick)?;
         let inbox = *self.nicks.get(&key)?;
-        let it = self.accounts.get(&inbox)?.iter().find(|it| key_of(&it.shown) == key)?;
+        let it = self.accounts.get(&inbox)?.iter().find(|it| it.key == key)?;
         Some((inbox, it.shown.clone()))
     }
 
@@ -167,7 +164,7 @@ impl Room {
 
     /// The other occupants than this one: so many of them, moderators first if they are more.
     pub(crate) fn others(&self, own: &Occupant, most: usize) -> Vec<Arc<Occupant>> {
-        let own = key_of(own);
+        let own = nick_key(&own.nick).unwrap_or_default();
         let all = self.nicks.keys().filter(|key| **key != own);
         let all = all.filter_map(|key| self.named(key)).map(|(_, it)| it);
         if self.nicks.len() <= most {
@@ -236,14 +233,14 @@ impl Room {
     ) -> Result<(Box<str>, Arc<Occupant>), ChatFault> {
         let key = nick_key(nick).ok_or(ChatFault::Invalid)?;
         let it = self.seated(inbox, at).ok_or(ChatFault::NotMember)?;
-        let (before, former) = (key_of(&it.shown), it.shown.nick.clone());
+        let (before, former) = (it.key.clone(), it.shown.nick.clone());
         match self.nicks.get(&key) {
             Some(owner) if *owner != inbox => return Err(ChatFault::Conflict),
             Some(_) if key != before => {
                 let all = self.accounts.get_mut(&inbox).ok_or(ChatFault::NotMember)?;
                 let moved: Vec<_> =
-                    all.extract_if(.., |it| key_of(&it.shown) == before).collect();
-                let into = all.iter_mut().find(|it| key_of(&it.shown) == key);
+                    all.extract_if(.., |it| it.key == before).collect();
+                let into = all.iter_mut().find(|it| it.key == key);
                 let into = into.ok_or(ChatFault::Conflict)?;
                 into.seats.extend(moved.into_iter().flat_map(|it| it.seats));
                 into.show();
@@ -257,6 +254,7 @@ impl Room {
         let nick = nick.trim();
         it.shown = Arc::new(Occupant { nick: nick.into(), ..(*it.shown).clone() });
         let renamed = it.shown.clone();
+        it.key.clone_from(&key);
         self.nicks.remove(&before);
         self.nicks.insert(key, inbox);
         Ok((former, renamed))
@@ -352,7 +350,7 @@ impl Occupants {
         self.seats += 1;
         let all = room.accounts.entry(inbox).or_default();
         let seat = Seat { at, show };
-        if let Some(it) = all.iter_mut().find(|it| key_of(&it.shown) == key) {
+        if let Some(it) = all.iter_mut().find(|it| it.key == key) {
             it.seats.push(seat);
             let is_new = it.show();
             return Ok((told, it.shown.clone(), is_new));
@@ -360,7 +358,7 @@ impl Occupants {
         let (role, silent) = heard((role, silent), room.voices.get(&inbox));
         let (device, show, nick) = (seat.at.1.clone(), seat.show.clone(), nick.trim().into());
         let shown = Arc::new(Occupant { nick, account, device, role, silent, show });
-        all.push(Seated { shown: shown.clone(), seats: vec![seat] });
+        all.push(Seated { shown: shown.clone(), key, seats: vec![seat] });
         let is_new = was.is_none_or(|was| *was != *shown);
         Ok((told, shown, is_new))
     }
@@ -377,12 +375,12 @@ impl Occupants {
         it.seats.retain(|seat| !is_same(&seat.at, at));
         let is_new = it.show();
         let rest = (!it.seats.is_empty()).then_some(is_new);
-        let shown = it.shown.clone();
+        let (shown, key) = (it.shown.clone(), it.key.clone());
         self.seats -= 1;
         room.seats -= 1;
         room.has_changed();
         if rest.is_none() {
-            room.nicks.remove(&key_of(&shown));
+            room.nicks.remove(&key);
             if let Some(all) = room.accounts.get_mut(&inbox) {
                 all.retain(|it| !it.seats.is_empty());
                 if all.is_empty() {
@@ -408,8 +406,8 @@ impl Occupants {
         let seats: usize = all.iter().map(|it| it.seats.len()).sum();
         room.seats -= seats;
         self.seats -= seats;
+        all.iter().for_each(|it| _ = room.nicks.remove(&it.key));
         let shown: Vec<_> = all.into_iter().map(|it| it.shown).collect();
-        shown.iter().for_each(|it| _ = room.nicks.remove(&key_of(it)));
         room.has_changed();
         self.forget_if_empty(conversation);
         shown
@@ -431,7 +429,8 @@ impl Occupants {
             assert!(seated_here.iter().all(|it| !it.seats.is_empty()), "an occupant has a seat");
             assert_eq!(seated_here.len(), room.nicks.len(), "each has one name");
             for (inbox, it) in seated(&room.accounts) {
-                assert_eq!(room.nicks.get(&key_of(&it.shown)), Some(&inbox));
+                assert_eq!(room.nicks.get(&it.key), Some(&inbox));
+                assert_eq!(nick_key(&it.shown.nick).as_ref(), Some(&it.key));
             }
             all += seats;
         }

@@ -196,6 +196,15 @@ impl Chat {
         let is_entering = matches!(ask, OccupancyAsk::Enter { .. });
         let has_place =
             key.is_none_or(|key| !is_entering || self.looks.begin(now, (key, &group), most));
+        let is_move = is_entering || matches!(ask, OccupancyAsk::Rename(_));
+        let most = self.settings.limits.chat.presence_changes_a_minute_max;
+        if let Some(key) = key.filter(|_| has_place && is_move)
+            && !self.looks.moves(now, (key, &group), most)
+        {
+            self.looks.fails(key, &group);
+            let why = ChatFault::RateLimited;
+            return self.answer_session((from, session), ChatDelivery::Failed { number, why }, fx);
+        }
         let asked = Box::new(RoomAsked { by, address, at, group, muted, ask });
         let may = !is_wrong && has_place;
         if !may || !self.begin(|flow| self::ask(flow, wait, key, asked)) {

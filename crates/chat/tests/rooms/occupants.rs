@@ -195,6 +195,26 @@ fn devices_of_an_account_that_had_two_names_come_together_under_one() {
 }
 
 #[test]
+fn a_session_enters_and_changes_its_name_so_often_in_a_minute() {
+    let mut world = World::with(2, |limits| limits.presence_changes_a_minute_max = 3);
+    enter(&mut world, ANN);
+    enter(&mut world, BOB);
+    let rename = |nick: &str| OccupancyAsk::Rename(nick.into());
+    for nick in ["one", "two"] {
+        assert_eq!(world.of_room(BOB, rename(nick)), Ok(()));
+    }
+    assert_eq!(world.of_room(BOB, rename("three")), Err(ChatFault::RateLimited));
+    world.leaves(BOB);
+    world.rest();
+    world.enters(BOB);
+    world.rest();
+    assert_eq!(world.devices[BOB].answer.take(), Some(Err(ChatFault::RateLimited)));
+    assert_eq!(world.hears_of(ANN).pop().as_deref(), Some("left two"));
+    world.pass_s(60);
+    assert_eq!(enter(&mut world, BOB)[0], "bob bob member");
+}
+
+#[test]
 fn changes_of_the_group_are_changes_of_its_occupants() {
     for shards in 1..=3 {
         let mut world = open(shards);

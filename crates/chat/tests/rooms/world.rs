@@ -149,6 +149,7 @@ impl World {
 
     pub fn with(shards: u16, change: impl FnOnce(&mut ChatLimits)) -> World {
         let mut limits = Limits::default();
+        limits.chat.presence_changes_a_minute_max = u16::MAX;
         change(&mut limits.chat);
         let (own, federates) = ("a.example".into(), true);
         let foreign = Arc::new(ForeignDomains { own, federates, ..ForeignDomains::default() });
