@@ -11,7 +11,6 @@ use crate::render::room::{
     RoomRendering, put_configured, put_invitation, put_subject, write_in_room,
 };
 use crate::render::{self, full_jid};
-use crate::server::rooms::OccupancyAsk;
 use crate::server::rooms::changes::is_of_settings;
 use crate::server::rooms::news::{MISSED, MISSED_MAX};
 use crate::server::rooms::occupants::Reader;
@@ -57,14 +56,13 @@ impl RoomsAbroad {
             }
         }
         let to: HashSet<&Who> = to.iter().collect();
-        let is_here = |who: &Who| {
-            let mut entrants = self.entering.get(room).into_iter().flatten();
-            self.seats.at(room, (&who.0, &who.1)).is_some() || entrants.any(|it| it.who == *who)
-        };
-        let ghosts: Vec<Who> =
-            to.iter().filter(|who| !is_here(who)).map(|who| (*who).clone()).collect();
+        let entrants = self.entering.get(room).into_iter().flatten().map(|it| (&it.who.0, &*it.who.1));
+        let seats = self.seats.room(room).iter().map(|it| (&it.account, &*it.device));
+        let here: HashSet<(&AccountAddress, &str)> = seats.chain(entrants).collect();
+        let is_ghost = |who: &&&Who| !here.contains(&(&who.0, &*who.1));
+        let ghosts: Vec<Who> = to.iter().filter(is_ghost).map(|who| (*who).clone()).collect();
         for who in ghosts {
-            self.seat_says(now, who, room, OccupancyAsk::Leave);
+            self.has_left(now, who, room);
         }
         self.tells_news(now, news, |who| to.contains(who));
     }

@@ -17,7 +17,7 @@ mod happening;
 mod seats;
 mod telling;
 
-use super::{OccupancyAsk, RoomAnswer, RoomAsk, RoomRequest, Step, fault_of};
+use super::{OccupancyAsk, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::archive::ArchiveQuery;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
@@ -27,17 +27,21 @@ use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::foreign::{ForeignRefused, RoomWord};
 use model::chat::{
-    ChatDelivery, ChatFault, ClientMessageId, GROUP_SERVICE, GroupOrder, NewMessage, RoomNews,
+    ChatDelivery, ChatFault, ClientMessageId, GROUP_SERVICE, GroupOrder, NewMessage, OccupantShow,
+    RoomNews,
 };
 use model::limits::FederationLimits;
 use model::ports::chat::ErrandWhat;
 use seats::Seats;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest time that is waited for an answer of chat: homes answer sooner.
 const ASKED_TIME: Duration = Duration::from_secs(120);
+
+/// Devices whose leave chat is asked to carry out at once. More wait.
+const LEAVES_MAX: usize = 32;
 
 /// Request of rooms to the parts around them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,12 +76,21 @@ pub struct RoomsAbroad {
     /// Devices that are entering, by room.
     entering: HashMap<AccountAddress, Vec<Entrant>>,
     asked: HashMap<u64, Asked>,
+    /// Devices that have left a room, until its home has heard that; with the number of the
+    /// request, if it is asked. They are no more than the home has given seats.
+    leaves: HashMap<Left, Option<u64>>,
+    /// Those that are still to be asked, in their order.
+    leaving: VecDeque<Left>,
+    leaves_asked: usize,
     last: u64,
     /// First half of the ids of orders, and of messages without one.
     seed: u64,
     out: Vec<AbroadWord>,
     refused: ForeignRefused,
 }
+
+/// A room, and a device that has left it.
+type Left = (AccountAddress, Who);
 
 /// Device that is entering a room.
 struct Entrant {
@@ -86,6 +99,8 @@ struct Entrant {
     missed: Vec<Missed>,
     /// Whether it left before it was in.
     is_left: bool,
+    /// Whether it had left the room, and the home had not heard that yet.
+    was_leaving: bool,
 }
 
 /// Something that a device missed while it was entering a room.
@@ -111,8 +126,10 @@ enum AskedWhat {
     Say(Option<Box<str>>, Box<str>),
     /// A part of the room's archive, for the question with this id.
     Archive(Option<Box<str>>, Box<ArchiveQuery>),
-    /// How a device is there, or that it left.
+    /// How a device is there.
     Seat,
+    /// That a device has left.
+    Leave,
     /// A message to an occupant whose account is looked up: its id, and its recipient.
     Find(Option<Box<str>>, Box<str>, Box<NewMessage>),
     /// Request for voice.
@@ -129,6 +146,9 @@ impl RoomsAbroad {
             seats: Seats::default(),
             entering: HashMap::new(),
             asked: HashMap::new(),
+            leaves: HashMap::new(),
+            leaving: VecDeque::new(),
+            leaves_asked: 0,
             last: 0,
             seed,
             out: Vec::new(),
@@ -163,7 +183,7 @@ impl RoomsAbroad {
 
     /// Whether chat has questions to answer, or is to be asked.
     pub fn is_idle(&self) -> bool {
-        self.asked.is_empty()
+        self.asked.is_empty() && self.leaving.is_empty()
     }
 
     /// Chat has answered; `None`: it could not, or there was no time.
@@ -171,9 +191,16 @@ impl RoomsAbroad {
         let Some(Asked { account, device, room, what, .. }) = self.asked.remove(&number) else {
             return;
         };
+        let who = (account, device);
+        // Without an answer chat may have given the device a seat.
+        if told.is_none()
+            && let AskedWhat::Room(RoomAsk { what: RoomWhat::Enter(_), .. }) = &what
+            && self.seats.at(&room, (&who.0, &who.1)).is_none()
+        {
+            self.has_left(now, who.clone(), &room);
+        }
         let busy = ChatDelivery::Failed { number: 0, why: ChatFault::Busy };
         let told = told.unwrap_or(&busy);
-        let who = (account, device);
         match what {
             AskedWhat::Room(ask) => self.room_answered(now, (who, room), ask, told),
             AskedWhat::Say(id, to) => {
@@ -189,6 +216,10 @@ impl RoomsAbroad {
             AskedWhat::Archive(id, query) => {
                 self.archive_answered(&who, (&room, id), *query, told);
             }
+            AskedWhat::Leave => {
+                let is_heard = matches!(told, ChatDelivery::Done { .. });
+                self.leave_answered(now, number, (room, who), is_heard);
+            }
             AskedWhat::Seat | AskedWhat::Voice => {}
             AskedWhat::Find(id, to, new) => self.found(now, (who, room), (id, to, *new), told),
         }
@@ -201,17 +232,61 @@ impl RoomsAbroad {
         let over: Vec<u64> = over.collect();
         over.into_iter().for_each(|number| self.answered(now, number, None));
         for (room, seat, show) in self.seats.take_shows(now) {
-            self.seat_says(now, (seat.account, seat.device), &room, OccupancyAsk::Show(show));
+            self.seat_says(now, (seat.account, seat.device), &room, show);
+        }
+        self.takes_leaves(now);
+    }
+
+    /// Tells the home of a group how a device is in its room.
+    fn seat_says(&mut self, now: Now, who: Who, room: &AccountAddress, show: OccupantShow) {
+        let ((account, device), room, since) = (who, room.clone(), now.mono);
+        let errand = ErrandWhat::Room(room.clone().into(), OccupancyAsk::Show(show));
+        let what = AskedWhat::Seat;
+        let _ = self.ask(Asked { account, device, room, what, since }, errand); // counted if not
+    }
+
+    /// Tells the home of a group that a device is not in its room, again until the home has heard
+    /// it.
+    fn has_left(&mut self, now: Now, who: Who, room: &AccountAddress) {
+        let left = (room.clone(), who);
+        if !self.leaves.contains_key(&left) {
+            self.leaves.insert(left.clone(), None);
+            self.leaving.push_back(left);
+            self.takes_leaves(now);
         }
     }
 
-    /// Tells the home of a group how a device is in its room, or that it left. A word that is lost
-    /// is said again when something comes for the device.
-    fn seat_says(&mut self, now: Now, who: Who, room: &AccountAddress, ask: OccupancyAsk) {
-        let ((account, device), room, since) = (who, room.clone(), now.mono);
-        let errand = ErrandWhat::Room(room.clone().into(), ask);
-        let what = AskedWhat::Seat;
-        let _ = self.ask(Asked { account, device, room, what, since }, errand); // counted if not
+    /// Asks chat to carry out leaves, some at a time.
+    fn takes_leaves(&mut self, now: Now) {
+        while self.leaves_asked < LEAVES_MAX
+            && let Some(left) = self.leaving.pop_front()
+        {
+            // One that has begun to enter the room again leaves it no more.
+            if self.leaves.get(&left) != Some(&None) {
+                continue;
+            }
+            let (room, (account, device)) = left.clone();
+            let errand = ErrandWhat::Room(room.clone().into(), OccupancyAsk::Leave);
+            let (what, since) = (AskedWhat::Leave, now.mono);
+            self.puts(Asked { account, device, room, what, since }, errand);
+            self.leaves_asked += 1;
+            self.leaves.insert(left, Some(self.last));
+        }
+    }
+
+    /// The home has heard that a device has left, or not: then it is asked again at the next sweep.
+    fn leave_answered(&mut self, now: Now, number: u64, left: Left, is_heard: bool) {
+        self.leaves_asked -= 1;
+        let is_this = self.leaves.get(&left) == Some(&Some(number));
+        if is_this && is_heard {
+            self.leaves.remove(&left);
+        } else if is_this {
+            self.leaves.insert(left.clone(), None);
+            self.leaving.push_back(left);
+        }
+        if is_heard {
+            self.takes_leaves(now);
+        }
     }
 
     /// Chat is asked something in somebody's name. False: it is asked too much already.

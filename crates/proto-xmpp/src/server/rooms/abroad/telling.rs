@@ -18,7 +18,7 @@ use crate::server::rooms::forms;
 use crate::server::rooms::listing::{Glance, Looking};
 use crate::server::rooms::news::{MISSED, MISSED_MAX};
 use crate::server::rooms::occupants::Reader;
-use crate::server::rooms::{OccupancyAsk, RoomAsk, RoomWhat, disco, fault_of};
+use crate::server::rooms::{RoomAsk, RoomWhat, disco, fault_of};
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{
@@ -32,7 +32,10 @@ impl RoomsAbroad {
         let entrants = self.entering.entry(room.clone()).or_default();
         let is_new = !entrants.iter().any(|it| it.who == *who && !it.is_left);
         if is_new {
-            entrants.push(Entrant { who: who.clone(), missed: Vec::new(), is_left: false });
+            // The home gives it its seat anew.
+            let was_leaving = self.leaves.remove(&(room.clone(), who.clone())).is_some();
+            let (who, missed, is_left) = (who.clone(), Vec::new(), false);
+            entrants.push(Entrant { who, missed, is_left, was_leaving });
         }
         is_new
     }
@@ -97,8 +100,9 @@ impl RoomsAbroad {
         let is_over = entrant.missed.len() > MISSED_MAX;
         let fault = fault.or(is_over.then_some(StanzaFault::ResourceConstraint));
         if fault.is_some() || entrant.is_left {
-            if entering.entered.is_some() && self.seats.at(&room, (&who.0, &who.1)).is_none() {
-                self.seat_says(now, who.clone(), &room, OccupancyAsk::Leave);
+            let may_be_in = entering.entered.is_some() || entrant.was_leaving;
+            if may_be_in && self.seats.at(&room, (&who.0, &who.1)).is_none() {
+                self.has_left(now, who.clone(), &room);
             }
             if let Some(fault) = fault.filter(|_| !entrant.is_left) {
                 self.refuse(&who, "presence", (id, to), fault);
@@ -150,7 +154,7 @@ impl RoomsAbroad {
         let mut seats = self.seats.room_mut(room).iter_mut();
         let seat = seats.find(|seat| seat.account == who.0 && seat.device == who.1);
         if let Some(show) = seat.and_then(|seat| seat.pace.says(now, show)) {
-            self.seat_says(now, who, room, OccupancyAsk::Show(show));
+            self.seat_says(now, who, room, show);
         }
     }
 
@@ -217,7 +221,7 @@ impl RoomsAbroad {
         for xml in reader.shown(room, &event, more) {
             self.sends(&seat.account, xml);
         }
-        self.seat_says(now, (seat.account, seat.device), room, OccupancyAsk::Leave);
+        self.has_left(now, (seat.account, seat.device), room);
     }
 
     /// An error came from somebody's server, or from the way there: it did not get what it was
@@ -245,7 +249,7 @@ impl RoomsAbroad {
     /// A domain is not reached: nobody of it is in a room any more.
     pub fn lost(&mut self, now: Now, domain: &str) {
         for (room, seat) in self.seats.take_domain(domain) {
-            self.seat_says(now, (seat.account, seat.device), &room, OccupancyAsk::Leave);
+            self.has_left(now, (seat.account, seat.device), &room);
         }
         for entrants in self.entering.values_mut() {
             let of_it = entrants.iter_mut().filter(|it| it.who.0.domain() == domain);

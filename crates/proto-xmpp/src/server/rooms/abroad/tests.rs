@@ -429,6 +429,86 @@ fn a_server_that_is_not_reached_takes_its_occupants_out() {
     assert!(all[0].contains("<status code='333'/>") && rooms.occupants() == 0);
 }
 
+/// The leaves that chat is asked to carry out: their numbers, and the accounts.
+fn leaves(rooms: &mut RoomsAbroad) -> Vec<(u64, String)> {
+    let all = asked(rooms, &mut Vec::new()).into_iter();
+    let of = |(number, account, what)| {
+        assert!(matches!(what, ErrandWhat::Room(_, OccupancyAsk::Leave)), "{what:?}");
+        (number, account)
+    };
+    all.map(of).collect()
+}
+
+#[test]
+fn a_server_that_is_not_reached_takes_its_occupants_out_a_few_at_a_time() {
+    let mut rooms = rooms_with(1_000, 1_000);
+    let all: Vec<String> = (0..100).map(|at| format!("p{at}@b.example/x")).collect();
+    for who in &all {
+        enters(&mut rooms, who);
+    }
+    enters(&mut rooms, "kim@c.example/x");
+    rooms.lost(now(), "b.example");
+    assert_eq!(rooms.occupants(), 1);
+    let (mut left, mut at) = (Vec::new(), 7);
+    let mut orders = leaves(&mut rooms);
+    while !orders.is_empty() {
+        assert!(orders.len() <= LEAVES_MAX, "{}", orders.len());
+        for (number, account) in std::mem::take(&mut orders) {
+            // Those who are about to leave are told of who has left: they are no more leaves.
+            at += 1;
+            let gone = Arc::new(occupant(&format!("{account}/x"), None));
+            let still: Vec<&str> = all.iter().map(String::as_str).skip(left.len() + 1).collect();
+            let gone = news(at, RoomEvent::Gone(gone, RoomExit::Left));
+            rooms.news(now(), &gone, &devices(&still));
+            left.push(account);
+            rooms.answered(now(), number, Some(&ChatDelivery::Done { number: 0 }));
+            orders.extend(leaves(&mut rooms));
+        }
+    }
+    assert_eq!(left.len(), 100, "each once");
+    left.sort_unstable();
+    left.dedup();
+    assert_eq!(left.len(), 100);
+    // One stanza that comes back is one device.
+    let lost =
+        format!("<message type='error' from='kim@c.example/x' to='{ROOM}'><error/></message>");
+    rooms.bounced(now(), lost.as_bytes());
+    let mut all = Vec::new();
+    assert_eq!(asked(&mut rooms, &mut all).len(), 1);
+    assert!(all[0].contains("<status code='333'/>") && rooms.occupants() == 0);
+}
+
+#[test]
+fn a_leave_that_chat_did_not_hear_is_said_again_unless_the_device_has_come_back() {
+    for comes_back in [false, true] {
+        let mut rooms = rooms();
+        enters(&mut rooms, EVE);
+        says(&mut rooms, &presence(EVE, " type='unavailable'"));
+        let [(number, _)] = leaves(&mut rooms)[..] else { panic!("it leaves") };
+        if comes_back {
+            enters(&mut rooms, EVE);
+        }
+        rooms.answered(now(), number, Some(&failed(ChatFault::Busy)));
+        assert!(leaves(&mut rooms).is_empty(), "not at once");
+        rooms.sweep(now());
+        let again = leaves(&mut rooms);
+        assert_eq!(again.len(), usize::from(!comes_back));
+        for (number, _) in again {
+            assert!(!rooms.is_idle());
+            rooms.answered(now(), number, Some(&ChatDelivery::Done { number: 0 }));
+        }
+        assert!(rooms.is_idle());
+    }
+    // Whether it was let in nobody said.
+    let mut rooms = rooms();
+    says(&mut rooms, &presence(EVE, ""));
+    let (number, _) = asks(&mut rooms);
+    rooms.answered(now(), number, None);
+    let mut all = Vec::new();
+    assert_eq!(asked(&mut rooms, &mut all).len(), 1, "it leaves");
+    assert!(all.len() == 1 && all[0].contains("resource-constraint"), "{all:?}");
+}
+
 #[test]
 fn seats_and_questions_are_bounded() {
     let mut rooms = rooms_with(3, 2);
