@@ -7,6 +7,7 @@
 use super::Out;
 use super::session::Session;
 use crate::xml::scan::Element;
+use model::account::AccountAddress;
 use model::chat::{Presence, RoomEvent, RoomNews};
 use std::sync::Arc;
 
@@ -53,6 +54,13 @@ impl Session {
         }
         kept.push(news);
         self.keeps_so_much(out);
+    }
+
+    /// Forgets the news of a room that were kept back: the device is in it no more, or anew.
+    pub(super) fn forgets_kept(&mut self, room: &AccountAddress) {
+        if let Some(busy) = &mut self.busy {
+            busy.quiet_rooms.retain(|it| it.group != *room);
+        }
     }
 
     fn keeps_so_much(&mut self, out: &mut Out) {

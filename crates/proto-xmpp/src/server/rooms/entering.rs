@@ -426,6 +426,7 @@ impl Session {
         let told = entering.told(&entered.own.nick);
         let Entering { walk, missed, .. } = entering;
         let room = walk.room;
+        self.forgets_kept(&room); // it was in it already
         let RoomEntered { own, others, title, last, .. } = entered;
         let jid = self.jid().to_owned();
         let reader = Reader { to: &jid, account: &account, nick: &own.nick };
@@ -467,6 +468,7 @@ impl Session {
     /// The session leaves a room, or was about to enter it. It is a member still.
     fn leaves(&mut self, room: &AccountAddress, out: &mut Out) {
         self.write_left(room, "", out);
+        self.forgets_kept(room);
         let Some(rooms) = self.busy.as_mut().and_then(|busy| busy.rooms.as_mut()) else { return };
         let before = rooms.entered.len();
         rooms.entered.retain(|it| it.address != *room);

@@ -154,6 +154,7 @@ impl Session {
     /// The device has missed news of a room: it is out of it, and told so.
     fn loses_room(&mut self, room: &AccountAddress, out: &mut Out) {
         self.write_left(room, MISSED, out);
+        self.forgets_kept(room);
         self.rooms().entered.retain(|it| it.address != *room);
         self.looks_away(room, out);
     }

@@ -199,6 +199,26 @@ fn while_nobody_looks_the_last_of_each_occupant_waits() {
 }
 
 #[test]
+fn news_that_wait_end_with_the_stay_in_the_room() {
+    let carol =
+        |number| news(number, RoomEvent::Is(Arc::new(of("carol", GroupRole::Member)), None));
+    for is_lost in [false, true] {
+        let mut side = inside();
+        says(&mut side, "<inactive xmlns='urn:xmpp:csi:0'/>");
+        assert_eq!(told(&mut side, carol(8)), "");
+        if is_lost {
+            assert!(told(&mut side, carol(10)).contains("<status code='333'/>"));
+        } else {
+            says(&mut side, &format!("<presence type='unavailable' to='{ROOM}/ann'/>"));
+        }
+        room_words(&mut side);
+        enters(&mut side, &TWO, &[(4, "before")]);
+        let kept = says(&mut side, "<active xmlns='urn:xmpp:csi:0'/>");
+        assert!(!kept.contains("/carol'"), "{kept}");
+    }
+}
+
+#[test]
 fn a_message_to_an_occupant_goes_to_its_account_by_the_name_that_it_has() {
     let mut side = inside();
     let whisper =
