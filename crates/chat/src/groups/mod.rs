@@ -21,6 +21,7 @@ pub(crate) mod fan_out;
 pub(crate) mod follows;
 pub(crate) mod looks;
 pub(crate) mod members;
+pub(crate) mod nicks;
 pub(crate) mod occupants;
 pub(crate) mod orders;
 pub(crate) mod public;

@@ -8,8 +8,9 @@
 //! account has as a member, or none; chat updates it when that changes. Invariant: a name is one
 //! account's; an occupant has a seat; the counts are those of the seats.
 
+use crate::groups::nicks::key_of;
 use model::account::AccountAddress;
-use model::chat::{ChatFault, GroupRole, Occupant, OccupantShow, nick_key};
+use model::chat::{ChatFault, GroupRole, Occupant, OccupantShow};
 use model::id::{SessionRef, ShardId};
 use model::timeline::TimelineId;
 use std::collections::{BTreeMap, HashMap};
@@ -138,7 +139,7 @@ impl Seated {
 impl Room {
     /// The occupant with a name, and its inbox.
     pub(crate) fn named(&self, nick: &str) -> Option<(TimelineId, Arc<Occupant>)> {
-        let key = nick_key(nick)?;
+        let key = key_of(nick)?;
         let inbox = *self.nicks.get(&key)?;
         let it = self.accounts.get(&inbox)?.iter().find(|it| it.key == key)?;
         Some((inbox, it.shown.clone()))
@@ -164,7 +165,7 @@ impl Room {
 
     /// The other occupants than this one: so many of them, moderators first if they are more.
     pub(crate) fn others(&self, own: &Occupant, most: usize) -> Vec<Arc<Occupant>> {
-        let own = nick_key(&own.nick).unwrap_or_default();
+        let own = key_of(&own.nick).unwrap_or_default();
         let all = self.nicks.keys().filter(|key| **key != own);
         let all = all.filter_map(|key| self.named(key)).map(|(_, it)| it);
         if self.nicks.len() <= most {
@@ -231,7 +232,7 @@ impl Room {
         at: &SeatAt,
         nick: &str,
     ) -> Result<(Box<str>, Arc<Occupant>), ChatFault> {
-        let key = nick_key(nick).ok_or(ChatFault::Invalid)?;
+        let key = key_of(nick).ok_or(ChatFault::Invalid)?;
         let it = self.seated(inbox, at).ok_or(ChatFault::NotMember)?;
         let (before, former) = (it.key.clone(), it.shown.nick.clone());
         match self.nicks.get(&key) {
@@ -315,7 +316,7 @@ impl Occupants {
         most: SeatsMax,
     ) -> Result<(Hearers, Arc<Occupant>, bool), ChatFault> {
         let Newcomer { inbox, account, nick, at, show, standing: (role, silent) } = newcomer;
-        let key = nick_key(&nick).ok_or(ChatFault::Invalid)?;
+        let key = key_of(&nick).ok_or(ChatFault::Invalid)?;
         let is_moderator = role > Some(GroupRole::Member);
         let mut was = None;
         if let Some(room) = self.rooms.get_mut(&conversation) {
@@ -430,7 +431,7 @@ impl Occupants {
             assert_eq!(seated_here.len(), room.nicks.len(), "each has one name");
             for (inbox, it) in seated(&room.accounts) {
                 assert_eq!(room.nicks.get(&it.key), Some(&inbox));
-                assert_eq!(nick_key(&it.shown.nick).as_ref(), Some(&it.key));
+                assert_eq!(key_of(&it.shown.nick).as_ref(), Some(&it.key));
             }
             all += seats;
         }

@@ -12,6 +12,7 @@
 //! again whenever something comes for it. Invariants: a seat is given only by the home, behind all
 //! earlier changes of the group; news of a room reach each shard in their order.
 
+use crate::groups::nicks::key_of;
 use crate::groups::occupants::{Hearers, Newcomer, SeatAt, SeatsMax, Sitter};
 use crate::groups::state::Abroad;
 use crate::groups::{GroupTask, conversation_of};
@@ -27,7 +28,7 @@ use model::chat::foreign::{ForeignWord, RoomWord};
 use model::chat::{
     ChatDelivery, ChatFault, ChatMessage, GroupChange, GroupRole, GroupVerb, OccupancyAsk,
     OccupancyRequest, Occupant, OccupantShow, RoomActor, RoomEntered, RoomEvent, RoomExit,
-    RoomNews, STATUS_BYTES_MAX, Transient, nick_key,
+    RoomNews, STATUS_BYTES_MAX, Transient,
 };
 use model::counters::ChatCounter;
 use model::id::ConnRef;
@@ -321,7 +322,7 @@ impl Chat {
         // A device that enters by another name than it has takes that name.
         let room = self.occupants.room(conversation);
         let was = room.and_then(|room| room.at(inbox, &at));
-        if was.is_some_and(|was| nick_key(&was.nick) != nick_key(&nick)) {
+        if was.is_some_and(|was| key_of(&was.nick) != key_of(&nick)) {
             self.renames_in_room(conversation, (inbox, &at, muted), &nick, fx)?;
         }
         let limits = &self.settings.limits.chat;

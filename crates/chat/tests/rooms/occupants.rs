@@ -114,6 +114,13 @@ fn names_are_chosen_changed_and_never_anothers() {
         world.rest();
         let why = "ann is a member, in the room or not";
         assert_eq!(world.devices[CAROL].answer.take(), Some(Err(ChatFault::Conflict)), "{why}");
+        for (alike, fault) in
+            [("\u{ff41}nn", ChatFault::Conflict), ("an\u{200b}n", ChatFault::Invalid)]
+        {
+            world.enters_as(CAROL, alike);
+            world.rest();
+            assert_eq!(world.devices[CAROL].answer.take(), Some(Err(fault)), "{alike:?}");
+        }
         world.enters_as(CAROL, "Mad Hatter");
         world.rest();
         assert_eq!(world.hears_of(BOB), ["is Mad Hatter carol visitor"]);

@@ -6,12 +6,13 @@
 use super::{GroupState, Membership, Wish};
 use crate::groups::asides::{Declining, Hearer};
 use crate::groups::changes::ChangeOrder;
+use crate::groups::nicks::key_of;
 use crate::groups::occupants::Standing;
 use base::hash::HashKey;
 use model::account::AccountAddress;
 use model::chat::{
     AsideWhat, ChatFault, GroupAside, GroupChange, GroupMember, GroupRole as Role, GroupVerb,
-    MemberStatus, nick_key, nick_of,
+    MemberStatus, nick_of,
 };
 use model::timeline::{Space, TimelineId};
 use std::collections::BTreeSet;
@@ -160,10 +161,10 @@ impl GroupState {
 
     /// Whether a name in the room is that of another member's account.
     pub(crate) fn reserves(&self, group: &AccountAddress, nick: &str, by: &AccountAddress) -> bool {
-        let key = nick_key(nick);
-        let is_its = |it: &AccountAddress| nick_key(nick_of(group, it)) == key;
+        let key = key_of(nick);
+        let is_its = |it: &AccountAddress| key_of(nick_of(group, it)) == key;
         // Nobody chooses a name in most rooms.
-        !is_its(by) && self.members.values().any(|it| is_its(&it.member.address))
+        key.is_some() && !is_its(by) && self.members.values().any(|it| is_its(&it.member.address))
     }
 
     /// Ends the memberships of accounts of other servers that have become members by entering an
