@@ -72,6 +72,8 @@ pub(crate) struct Room {
     voices: HashMap<TimelineId, bool>,
     /// The number of the last news.
     pub last: u64,
+    /// Whether the room is too large for everybody to be told of everybody.
+    is_large: bool,
     /// All seats, and those of accounts that are no members; until something changes.
     all: Option<Hearers>,
     strangers: Option<Hearers>,
@@ -193,6 +195,19 @@ impl Room {
     pub(crate) fn strangers(&mut self) -> Hearers {
         let all = seated(&self.accounts).filter(|(_, it)| it.shown.role.is_none());
         self.strangers.get_or_insert_with(|| hearers(all)).clone()
+    }
+
+    /// Takes the number of the next news; none: the room is too large for everybody to be told. It is
+    /// large with more seats than `most`, until it has half as many; then its devices, which were
+    /// not told who left, miss a number, and so enter anew.
+    pub(crate) fn next_number(&mut self, most: usize) -> Option<u64> {
+        let was_large = self.is_large;
+        self.is_large = self.seats > if was_large { most / 2 } else { most };
+        if self.is_large {
+            return None;
+        }
+        self.last += 1 + u64::from(was_large);
+        Some(self.last)
     }
 
     fn has_changed(&mut self) {
@@ -341,6 +356,7 @@ impl Occupants {
             seats: 0,
             voices: HashMap::new(),
             last: 0,
+            is_large: false,
             all: None,
             strangers: None,
         });

@@ -334,11 +334,10 @@ impl Chat {
         let newcomer = Newcomer { inbox, account, nick, at, show, standing };
         let (told, own, is_new) = self.occupants.enter((conversation, &group), newcomer, most)?;
         let room = self.occupants.room(conversation).ok_or(ChatFault::StoreFailed)?;
-        let is_shown = is_new && room.seats <= shown_max;
-        room.last += u64::from(is_shown);
-        let (number, last) = (room.last, room.last);
+        let number = if is_new { room.next_number(shown_max) } else { None };
+        let last = room.last;
         let others = room.others(&own, shown_max);
-        if is_shown {
+        if let Some(number) = number {
             let event = RoomEvent::Is(own.clone(), None);
             self.tell_room(RoomNews { group: group.clone(), number, event }, &told, fx);
         }
@@ -498,11 +497,10 @@ impl Chat {
     ) -> Option<(Hearers, u64)> {
         let most = self.settings.limits.chat.room_presences_max as usize;
         let room = self.occupants.room(conversation)?;
-        if room.seats > most {
-            return Some((room.own(inbox), 0));
+        match room.next_number(most) {
+            Some(number) => Some((room.all(), number)),
+            None => Some((room.own(inbox), 0)),
         }
-        room.last += 1;
-        Some((room.all(), room.last))
     }
 
     /// Shows all devices of an account out of a room.

@@ -408,3 +408,21 @@ fn a_room_is_full_and_a_large_one_tells_only_who_it_is_about() {
     world.rest();
     assert_eq!(world.devices[BOB].answer.take(), Some(Err(ChatFault::ChatroomFull)));
 }
+
+#[test]
+fn devices_in_a_room_that_was_large_learn_that_they_have_missed_news() {
+    let mut world = World::with(2, |limits| limits.room_presences_max = 2);
+    world.may_miss = true;
+    for at in [BOB, CAROL, ANN] {
+        enter(&mut world, at);
+    }
+    assert_eq!(world.hears_of(BOB), ["is carol carol member"], "three are more than two");
+    world.leaves(ANN);
+    world.rest();
+    assert_eq!(world.hears_of(BOB), [""; 0], "two are more than half of two");
+    world.leaves(CAROL);
+    world.rest();
+    assert_eq!(world.hears_of(BOB), ["missed some", "left carol"]);
+    enter(&mut world, ANN);
+    assert_eq!(world.hears_of(BOB), ["is ann ann owner"]);
+}
