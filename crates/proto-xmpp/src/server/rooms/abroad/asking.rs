@@ -17,7 +17,7 @@ use crate::server::rooms::disco::{Reply, asks_room, asks_service};
 use crate::server::rooms::entering::Entering;
 use crate::server::rooms::news::shown;
 use crate::server::rooms::talk::mediated;
-use crate::server::rooms::{MUC, OccupancyAsk, RoomAsk, RoomWhat, subject_alone};
+use crate::server::rooms::{MUC, OccupancyAsk, RoomAsk, RoomWhat, fault_of, subject_alone};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::xml::scan::{Element, Scan};
 use base::time::Now;
@@ -101,6 +101,11 @@ impl RoomsAbroad {
                 Some(own) if *own == *nick => self.says_show(now, who, room, show),
                 // Another name is wanted (7.6).
                 Some(_) => {
+                    let mut seats = self.seats.room_mut(room).iter_mut();
+                    let seat = seats.find(|it| it.account == who.0 && it.device == who.1);
+                    if seat.is_some_and(|it| !it.pace.moves(now)) {
+                        return self.cannot(stanza, fault_of(ChatFault::RateLimited));
+                    }
                     let what = RoomWhat::Rename(Box::new(room.clone()), nick.into());
                     self.asks(now, (who, room.clone()), ("presence", stanza), what);
                 }
@@ -119,9 +124,15 @@ impl RoomsAbroad {
             self.refused.dropped += 1;
             return self.cannot(stanza, StanzaFault::ResourceConstraint);
         }
-        if !self.begins_to_enter(room, &who) {
+        let is_entering = |it: &super::Entrant| it.who == who && !it.is_left;
+        if self.entering.get(room).is_some_and(|all| all.iter().any(is_entering)) {
             return; // it is about to be in
         }
+        if !self.may_enter_now(now, room, &who.0) {
+            self.refused.dropped += 1;
+            return self.cannot(stanza, fault_of(ChatFault::RateLimited));
+        }
+        self.begins_to_enter(room, &who);
         let what = RoomWhat::Enter(Box::new(Entering::new(room, nick, stanza, false)));
         self.asks(now, (who, room.clone()), ("presence", stanza), what);
     }

@@ -32,7 +32,7 @@ use model::chat::{
 };
 use model::limits::FederationLimits;
 use model::ports::chat::ErrandWhat;
-use seats::Seats;
+use seats::{Seats, ShowPace};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,6 +82,8 @@ pub struct RoomsAbroad {
     /// Those that are still to be asked, in their order.
     leaving: VecDeque<Left>,
     leaves_asked: usize,
+    /// How often accounts have entered rooms; at most `occupants_max`.
+    paces: HashMap<(AccountAddress, AccountAddress), ShowPace>,
     last: u64,
     /// First half of the ids of orders, and of messages without one.
     seed: u64,
@@ -149,6 +151,7 @@ impl RoomsAbroad {
             leaves: HashMap::new(),
             leaving: VecDeque::new(),
             leaves_asked: 0,
+            paces: HashMap::new(),
             last: 0,
             seed,
             out: Vec::new(),
@@ -235,6 +238,18 @@ impl RoomsAbroad {
             self.seat_says(now, (seat.account, seat.device), &room, show);
         }
         self.takes_leaves(now);
+        self.paces.retain(|_, pace| !pace.is_over(now));
+    }
+
+    /// Whether an account may enter a room now: so often in a minute, with whichever device.
+    fn may_enter_now(&mut self, now: Now, room: &AccountAddress, account: &AccountAddress) -> bool {
+        let most = self.limits.occupants_max as usize;
+        if self.paces.len() >= most {
+            self.paces.retain(|_, pace| !pace.is_over(now));
+        }
+        let of = (room.clone(), account.clone());
+        let is_full = self.paces.len() >= most && !self.paces.contains_key(&of);
+        !is_full && self.paces.entry(of).or_default().moves(now)
     }
 
     /// Tells the home of a group how a device is in its room.

@@ -26,7 +26,7 @@ pub(super) struct Seat {
     pub pace: ShowPace,
 }
 
-/// How often a device has said how it is there, and what of that waits.
+/// How often a device has said how it is there, or an account has entered; and what of that waits.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct ShowPace {
     /// In the minute that began then.
@@ -36,8 +36,9 @@ pub(super) struct ShowPace {
     waiting: Option<OccupantShow>,
 }
 
-/// How often a device says in a minute how it is there. Further presence waits, the last of it.
-const SHOWS_A_MINUTE: u8 = 10;
+/// How often a device says in a minute how it is there; further presence waits, the last of it. And
+/// how often it changes its name, and its account enters one room; beyond it is refused.
+pub(super) const SHOWS_A_MINUTE: u8 = 10;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -51,14 +52,22 @@ impl ShowPace {
     /// Takes the presence that has waited long enough.
     pub(super) fn take_due(&mut self, now: Now) -> Option<OccupantShow> {
         self.waiting.as_ref()?;
-        if self.since.is_none_or(|since| now.mono >= since + MINUTE) {
+        if self.moves(now) { self.waiting.take() } else { None }
+    }
+
+    /// Whether it may enter, change its name or its presence now; if so, it counts.
+    pub(super) fn moves(&mut self, now: Now) -> bool {
+        if self.is_over(now) {
             (self.since, self.count) = (Some(now.mono), 0);
         }
-        if self.count >= SHOWS_A_MINUTE {
-            return None;
-        }
-        self.count += 1;
-        self.waiting.take()
+        let may = self.count < SHOWS_A_MINUTE;
+        self.count += u8::from(may);
+        may
+    }
+
+    /// Whether its minute is over.
+    pub(super) fn is_over(&self, now: Now) -> bool {
+        self.since.is_none_or(|since| now.mono >= since + MINUTE)
     }
 }
 

@@ -26,18 +26,14 @@ use model::chat::{
 };
 
 impl RoomsAbroad {
-    /// Notes that a device begins to enter. Returns false if it is entering already. A device that
-    /// left before the answer came begins anew, and the answers come in the order of the questions.
-    pub(super) fn begins_to_enter(&mut self, room: &AccountAddress, who: &Who) -> bool {
+    /// Notes that a device begins to enter. One that left before the answer came begins anew, and
+    /// the answers come in the order of the questions.
+    pub(super) fn begins_to_enter(&mut self, room: &AccountAddress, who: &Who) {
+        // The home gives it its seat anew.
+        let was_leaving = self.leaves.remove(&(room.clone(), who.clone())).is_some();
+        let (who, missed, is_left) = (who.clone(), Vec::new(), false);
         let entrants = self.entering.entry(room.clone()).or_default();
-        let is_new = !entrants.iter().any(|it| it.who == *who && !it.is_left);
-        if is_new {
-            // The home gives it its seat anew.
-            let was_leaving = self.leaves.remove(&(room.clone(), who.clone())).is_some();
-            let (who, missed, is_left) = (who.clone(), Vec::new(), false);
-            entrants.push(Entrant { who, missed, is_left, was_leaving });
-        }
-        is_new
+        entrants.push(Entrant { who, missed, is_left, was_leaving });
     }
 
     fn ends_to_enter(&mut self, room: &AccountAddress, who: &Who) -> Option<Entrant> {

@@ -510,6 +510,29 @@ fn a_leave_that_chat_did_not_hear_is_said_again_unless_the_device_has_come_back(
 }
 
 #[test]
+fn an_account_enters_and_a_device_changes_its_name_so_often_in_a_minute() {
+    let mut rooms = rooms_with(99, 99);
+    for at in 0..seats::SHOWS_A_MINUTE {
+        enters(&mut rooms, &format!("eve@b.example/{at}"));
+    }
+    says(&mut rooms, &presence("eve@b.example/more", ""));
+    assert!(shown(&mut rooms)[0].contains("type='error'"));
+    enters(&mut rooms, "kim@b.example/x");
+    let rename = format!("<presence id='p' from='kim@b.example/x' to='{ROOM}/other'/>");
+    for _ in 0..seats::SHOWS_A_MINUTE {
+        says(&mut rooms, &rename);
+        let (_, what) = asks(&mut rooms);
+        assert!(matches!(what, ErrandWhat::Room(_, OccupancyAsk::Rename(_))), "{what:?}");
+    }
+    says(&mut rooms, &rename);
+    assert!(shown(&mut rooms)[0].contains("type='error'"));
+    let later = Now { mono: now().after(Duration::from_secs(60)), ..now() };
+    rooms.takes(later, presence("eve@b.example/more", "").as_bytes());
+    let (_, what) = asks(&mut rooms);
+    assert!(matches!(what, ErrandWhat::Room(_, OccupancyAsk::Enter { .. })), "{what:?}");
+}
+
+#[test]
 fn seats_and_questions_are_bounded() {
     let mut rooms = rooms_with(3, 2);
     enters(&mut rooms, "a@b.example/x");
