@@ -42,7 +42,8 @@ pub(crate) fn key_of(nick: &str) -> Option<Box<str>> {
     if nick.chars().any(is_unseen) {
         return None;
     }
-    nick_key(&nick.chars().map(common_width).collect::<String>()).filter(|_| nick_key(nick).is_some())
+    nick_key(&nick.chars().map(common_width).collect::<String>())
+        .filter(|_| nick_key(nick).is_some())
 }
 
 /// A letter of full width as the common one (RFC 8264 5.2.1).

@@ -254,8 +254,7 @@ impl Room {
             Some(owner) if *owner != inbox => return Err(ChatFault::Conflict),
             Some(_) if key != before => {
                 let all = self.accounts.get_mut(&inbox).ok_or(ChatFault::NotMember)?;
-                let moved: Vec<_> =
-                    all.extract_if(.., |it| it.key == before).collect();
+                let moved: Vec<_> = all.extract_if(.., |it| it.key == before).collect();
                 let into = all.iter_mut().find(|it| it.key == key);
                 let into = into.ok_or(ChatFault::Conflict)?;
                 into.seats.extend(moved.into_iter().flat_map(|it| it.seats));

@@ -56,7 +56,8 @@ impl RoomsAbroad {
             }
         }
         let to: HashSet<&Who> = to.iter().collect();
-        let entrants = self.entering.get(room).into_iter().flatten().map(|it| (&it.who.0, &*it.who.1));
+        let entrants =
+            self.entering.get(room).into_iter().flatten().map(|it| (&it.who.0, &*it.who.1));
         let seats = self.seats.room(room).iter().map(|it| (&it.account, &*it.device));
         let here: HashSet<(&AccountAddress, &str)> = seats.chain(entrants).collect();
         let is_ghost = |who: &&&Who| !here.contains(&(&who.0, &*who.1));
