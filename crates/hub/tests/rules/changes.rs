@@ -223,7 +223,9 @@ fn paused_and_cancelled_scheduled_pushes_leave_the_limits_of_others_as_they_are(
     }
     rest(&mut world);
     // Four orders that stay open, and no fifth.
-    (0..4).for_each(|_| drop(paced(&mut world)));
+    for _ in 0..4 {
+        paced(&mut world);
+    }
     let (_, reply) = world.push_to(PushTarget::Product, |_| {});
     assert_eq!(world.answer(reply), Some(PushAnswer::Busy));
     (0..10).for_each(|_| world.pass_ms(1_000));

@@ -73,7 +73,6 @@ fn told(what: &ErrandWhat) -> ChatDelivery {
                 member: GroupMember { address: person("ann"), id: AccountId(7) },
                 role: GroupRole::Owner,
                 muted: false,
-                show: None,
                 reason: None,
             }],
         })),
