@@ -101,7 +101,8 @@ export class MembersPanel {
     by("group-about").textContent = `${sentenceOfMembers(this.language, members.length)}${closed}`;
     const mine = members.find(({ address }) => address === this.account)?.role ?? "member";
     by("add").hidden = mine === "member";
-    by("quit").hidden = mine === "owner";
+    by("quit").hidden =
+      mine === "owner" && members.filter(({ role }) => role === "owner").length < 2;
     by("members").replaceChildren(...members.map((it) => this.#item(it, mine)));
   }
 
@@ -111,7 +112,8 @@ export class MembersPanel {
     const muted = isMuted ? `, ${wordOf(this.language, "muted")}` : "";
     item.append(made("span", shortName(address, domain)),
       made("small", `${roleName(this.language, role)}${muted}`));
-    const isLess = mine === "owner" ? role !== "owner" : mine === "admin" && role === "member";
+    const isLess =
+      mine === "owner" ? address !== this.account : mine === "admin" && role === "member";
     if (isLess) {
       const button = made("button", wordOf(this.language, "remove"), "plain");
       button.addEventListener("click", () => this.#order("remove", [address]));

@@ -8,7 +8,7 @@
 export const GROUP_VERBS = [
   "create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute", "close",
   "open", "rename", "dissolve", "join", "ban", "unban", "describe", "lock", "unlock",
-  "reveal", "hide", "persist", "unpersist", "invite",
+  "reveal", "hide", "persist", "unpersist", "invite", "add-owner", "remove-owner",
 ] as const;
 
 /** A verb. */

@@ -159,6 +159,10 @@ fn people_of_other_servers_who_are_added_hear_and_say_what_members_do_and_go() {
     assert_eq!(shown(&house.goes_out()), promoted);
     let handed = house.orders(ann, order(GroupVerb::HandOver, 11, &[EVE.into()]));
     assert_eq!(handed, Err(ChatFault::Invalid), "it is owned by one of this server");
+    house.orders(ann, order(GroupVerb::AddOwner, 16, &[EVE.into()])).expect("the owner may");
+    house.goes_out();
+    let goes = house.orders(ann, order(GroupVerb::Leave, 17, &[]));
+    assert_eq!(goes, Err(ChatFault::Forbidden), "no owner of this server would be left");
     house.orders(ann, order(GroupVerb::Ban, 12, &[EVE.into()])).expect("the owner may");
     let banned = one("ban eve@b.example", "eve mallory");
     assert_eq!(shown(&house.goes_out()), banned, "who is banned hears of it");

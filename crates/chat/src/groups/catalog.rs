@@ -14,7 +14,6 @@ use crate::operators::moving::last_of;
 use crate::service::flow::Flow;
 use crate::{Chat, Effects};
 use model::account::AccountAddress;
-use model::chat::GroupRole as Role;
 use model::ports::chat::{ChatAnswer, GroupSummary, GroupsPage};
 use model::ports::log::{Call, Done, Read, RowHome, Table, Write};
 use model::timeline::TimelineId;
@@ -123,7 +122,7 @@ impl Chat {
 impl GroupState {
     /// The summary of a group in a list; `None`: it was never made, or is dissolved.
     pub(super) fn summary(&self, group: AccountAddress) -> Option<GroupSummary> {
-        let owner = self.with_role(Role::Owner)?;
+        let (_, owner) = self.owner()?;
         Some(GroupSummary {
             group,
             title: self.title().into(),

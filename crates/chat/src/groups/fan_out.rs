@@ -22,7 +22,7 @@ use crate::service::flow::Flow;
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{ClientMessageId, FanOut, GroupRole, NewMessage};
+use model::chat::{ClientMessageId, FanOut, NewMessage};
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::log::{Append, Appended, OnceKey, Write};
@@ -187,7 +187,7 @@ impl Chat {
         let may_ask = self.log.may_ask() && !self.flows.is_full();
         let known = self.groups.known.get_mut(&conversation)?;
         let fan_out = known.state.turns(border as usize).filter(|_| may_ask)?;
-        let (group, (from, owner)) = group().zip(known.state.one_with(GroupRole::Owner))?;
+        let (group, (from, owner)) = group().zip(known.state.owner())?;
         known.step = Step::Changing;
         let route = Route { from, to: None, conversation, read: None };
         Some(Turning { route, group, owner, fan_out, last_id: known.state.highest_id() })

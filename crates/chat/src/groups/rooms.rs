@@ -575,6 +575,8 @@ impl Chat {
             | GroupVerb::Join
             | GroupVerb::Promote
             | GroupVerb::Demote
+            | GroupVerb::AddOwner
+            | GroupVerb::RemoveOwner
             | GroupVerb::Mute
             | GroupVerb::Unmute => (named, None),
         };

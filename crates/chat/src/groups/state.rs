@@ -1,8 +1,8 @@
 //! The state of a group: the sum of its changes.
 //!
 //! Pure: it takes changes in their order, and decides whether another one is allowed, who may speak
-//! and which accounts a message concerns. Invariant: an existing group has one owner; an account
-//! that is no member has no rights.
+//! and which accounts a message concerns. Invariant: an existing group has an owner of this
+//! server; an account that is no member has no rights.
 
 mod leavers;
 mod others;
@@ -136,15 +136,16 @@ impl GroupState {
         these.map(of).collect()
     }
 
-    /// A member with a role.
-    pub(crate) fn with_role(&self, role: Role) -> Option<AccountAddress> {
-        self.one_with(role).map(|(_, address)| address)
+    /// An owner that is an account of this server, and its inbox.
+    pub(super) fn owner(&self) -> Option<(TimelineId, AccountAddress)> {
+        let (inbox, it) = self.members.iter().find(|(inbox, it)| it.is_owner_here(inbox))?;
+        Some((*inbox, it.member.address.clone()))
     }
 
-    /// A member with a role, and its inbox.
-    pub(super) fn one_with(&self, role: Role) -> Option<(TimelineId, AccountAddress)> {
-        let (inbox, it) = self.members.iter().find(|(_, it)| it.role == role)?;
-        Some((*inbox, it.member.address.clone()))
+    /// Whether an owner of this server is left without these accounts.
+    fn keeps_an_owner(&self, home: HashKey, without: &[GroupMember]) -> bool {
+        let go: HashSet<_> = without.iter().map(|one| one.address.inbox(home, one.id)).collect();
+        self.members.iter().any(|(inbox, it)| it.is_owner_here(inbox) && !go.contains(inbox))
     }
 
     /// An account's membership, by its inbox.
@@ -361,7 +362,8 @@ impl GroupState {
                 && match verb {
                     GroupVerb::Promote => it.role == Role::Member,
                     GroupVerb::Demote => it.role == Role::Admin,
-                    GroupVerb::HandOver => it.role != Role::Owner,
+                    GroupVerb::HandOver | GroupVerb::AddOwner => it.role != Role::Owner,
+                    GroupVerb::RemoveOwner => it.role == Role::Owner,
                     GroupVerb::Mute => !it.muted,
                     GroupVerb::Unmute => it.muted,
                     _ => true,
@@ -376,19 +378,18 @@ impl GroupState {
     fn allows(&self, home: HashKey, role: Role, change: &GroupChange) -> Result<(), ChatFault> {
         let least = match change.verb {
             GroupVerb::Leave => Role::Member,
+            verb if verb.changes_role() => Role::Owner,
             // These changes end a temporary group, sooner or later.
-            GroupVerb::HandOver
-            | GroupVerb::Promote
-            | GroupVerb::Demote
-            | GroupVerb::Dissolve
-            | GroupVerb::Persist
-            | GroupVerb::Unpersist => Role::Owner,
+            GroupVerb::Dissolve | GroupVerb::Persist | GroupVerb::Unpersist => Role::Owner,
             _ => Role::Admin,
         };
         let role_of = |one: &GroupMember| {
             self.members.get(&one.address.inbox(home, one.id)).map(|it| it.role)
         };
-        let is_above = |one: &GroupMember| role_of(one).is_none_or(|other| other < role);
+        // Owners may end each other's membership.
+        let is_equal = role == Role::Owner && change.verb.ends_membership();
+        let is_above =
+            |one: &GroupMember| is_equal || role_of(one).is_none_or(|other| other < role);
         let is_unchanged = match change.verb {
             GroupVerb::Close => self.closed,
             GroupVerb::Open => !self.closed,
@@ -415,9 +416,12 @@ impl GroupState {
                 Err(ChatFault::Invalid)
             }
             _ if is_unchanged => Err(ChatFault::Unchanged),
-            // A group always has an owner: the owner hands it over before leaving.
-            GroupVerb::Leave if role == Role::Owner => Err(ChatFault::Forbidden),
-            // The owner of a group is an account of the group's server.
+            // A group always has an owner of its server, who hands it over before leaving.
+            GroupVerb::Leave | GroupVerb::Remove | GroupVerb::Ban | GroupVerb::RemoveOwner
+                if role == Role::Owner && !self.keeps_an_owner(home, &change.members) =>
+            {
+                Err(ChatFault::Forbidden)
+            }
             GroupVerb::HandOver if !is_one_of_ours(&change.members) => Err(ChatFault::Invalid),
             GroupVerb::Remove | GroupVerb::Ban | GroupVerb::Mute | GroupVerb::Unmute
                 if !change.members.iter().all(is_above) =>
@@ -534,7 +538,10 @@ impl GroupState {
         }
         let Some(it) = self.members.get_mut(&inbox) else { return };
         match verb {
-            GroupVerb::HandOver => (it.role, it.muted) = (Role::Owner, false),
+            GroupVerb::HandOver | GroupVerb::AddOwner => {
+                (it.role, it.muted, it.is_guest) = (Role::Owner, false, false);
+            }
+            GroupVerb::RemoveOwner => it.role = Role::Admin,
             GroupVerb::Promote => {
                 (it.role, it.muted, it.is_guest) = (Role::Admin, false, false);
             }
@@ -555,6 +562,13 @@ impl GroupState {
         }
         let change = GroupChange::of(&message.content);
         change.map(|change| self.apply(home, message.id, &change)).is_some()
+    }
+}
+
+impl Membership {
+    /// Whether it is an owner, and an account of this server.
+    fn is_owner_here(&self, inbox: &TimelineId) -> bool {
+        self.role == Role::Owner && inbox.space() != Space::Foreign
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{Chat, Effects};
 use base::bytes::{ByteReader, put_text};
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
-use model::chat::{ChatFault, GroupChange, GroupRole, GroupVerb};
+use model::chat::{ChatFault, GroupChange, GroupVerb};
 use model::ports::log::{RowHome, Table, Write};
 use model::timeline::TimelineId;
 use std::collections::{BTreeSet, HashMap};
@@ -216,7 +216,7 @@ impl Chat {
     /// The change that ends a group, if nobody is in its room.
     fn ending(&self, conversation: TimelineId) -> Option<ChangeOrder> {
         let state = &self.groups.known.get(&conversation)?.state;
-        let (by, address) = state.one_with(GroupRole::Owner).filter(|_| state.is_temporary())?;
+        let (by, address) = state.owner().filter(|_| state.is_temporary())?;
         let group = self.temporaries.known.get(&conversation)?.group.clone();
         if self.occupants.seats_of(conversation) > 0 || self.temporaries.is_stopping {
             return None;

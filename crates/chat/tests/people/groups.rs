@@ -78,6 +78,31 @@ fn roles_say_who_may_change_what() {
 }
 
 #[test]
+fn several_own_a_group_and_one_of_them_stays() {
+    for shards in 1..=3 {
+        let (mut world, group) = group(shards);
+        let mut order = |at, verb, whom: &[u32]| world.orders(at, verb, Some(&group), whom);
+        assert_eq!(order(BOB, GroupVerb::AddOwner, &[1]), Err(ChatFault::Forbidden));
+        assert_eq!(order(ANN, GroupVerb::RemoveOwner, &[0]), Err(ChatFault::Forbidden), "the last");
+        assert_eq!(order(ANN, GroupVerb::RemoveOwner, &[1]), Err(ChatFault::Unchanged));
+        order(ANN, GroupVerb::Mute, &[1]).expect("an owner may");
+        order(ANN, GroupVerb::AddOwner, &[1, 2]).expect("an owner may");
+        assert_eq!(order(ANN, GroupVerb::AddOwner, &[1]), Err(ChatFault::Unchanged));
+        assert_eq!(order(ANN, GroupVerb::Mute, &[1]), Err(ChatFault::Forbidden), "an owner speaks");
+        assert_eq!(order(ANN, GroupVerb::Demote, &[1]), Err(ChatFault::Unchanged), "is no admin");
+        order(BOB, GroupVerb::RemoveOwner, &[0]).expect("owners are equal");
+        assert_eq!(order(ANN, GroupVerb::Remove, &[1]), Err(ChatFault::Forbidden));
+        order(BOB, GroupVerb::Remove, &[2]).expect("owners are equal");
+        assert_eq!(order(BOB, GroupVerb::Leave, &[]), Err(ChatFault::Forbidden), "the last");
+        order(BOB, GroupVerb::AddOwner, &[0]).expect("an admin becomes one");
+        order(BOB, GroupVerb::Leave, &[]).expect("another owner stays");
+        world.says_to(ANN, &group, "mine again").expect("a member");
+        world.heal();
+        world.check();
+    }
+}
+
+#[test]
 fn the_muted_and_those_of_a_closed_group_say_nothing() {
     let (mut world, group) = group(2);
     world.orders(ANN, GroupVerb::Mute, Some(&group), &[1]).expect("an owner may");

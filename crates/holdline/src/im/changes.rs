@@ -50,6 +50,8 @@ fn sentence(by: &str, change: GroupChange, near: &AccountAddress) -> String {
         GroupVerb::Remove => format!("{by} removed {named}"),
         GroupVerb::Leave => format!("{by} left"),
         GroupVerb::HandOver => format!("{by} transferred the ownership to {named}"),
+        GroupVerb::AddOwner => format!("{by} made {named} an owner, too"),
+        GroupVerb::RemoveOwner => format!("{by} made {named} an admin, no longer an owner"),
         GroupVerb::Promote => format!("{by} promoted {named} to admin"),
         GroupVerb::Demote => format!("{by} demoted {named} to member"),
         GroupVerb::Mute => format!("{by} muted {named}"),

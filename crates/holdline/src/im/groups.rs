@@ -42,6 +42,10 @@ enum Command {
     Leave(Changed),
     /// Transfer the ownership to a member; you become an admin
     HandOver(Given),
+    /// Make members owners, too
+    AddOwner(Named),
+    /// Make owners admins; one owner stays
+    RemoveOwner(Named),
     /// Promote members to admins
     Promote(Named),
     /// Demote admins to members
@@ -179,6 +183,8 @@ pub(super) fn groups(arguments: Arguments) -> Result<(), Failure> {
         Command::HandOver(Given { changed, name }) => {
             changed.change(GroupVerb::HandOver, "", &[name])
         }
+        Command::AddOwner(named) => named.change(GroupVerb::AddOwner),
+        Command::RemoveOwner(named) => named.change(GroupVerb::RemoveOwner),
         Command::Promote(named) => named.change(GroupVerb::Promote),
         Command::Demote(named) => named.change(GroupVerb::Demote),
         Command::Mute(named) => named.change(GroupVerb::Mute),

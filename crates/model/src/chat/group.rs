@@ -50,7 +50,7 @@ verbs! {
     Add "add" "These are members from now on.";
     Remove "remove" "These are members no more.";
     Leave "leave" "This one goes.";
-    HandOver "hand-over" "This member owns it from now on; who did is an admin.";
+    HandOver "hand-over" "This member alone owns it from now on; who did is an admin.";
     Promote "promote" "These members are admins from now on.";
     Demote "demote" "These admins are members like others from now on.";
     Mute "mute" "These members may not say anything.";
@@ -70,6 +70,8 @@ verbs! {
     Persist "persist" "It stays until somebody dissolves it.";
     Unpersist "unpersist" "It is temporary: it ends when nobody is in its room any more.";
     Invite "invite" "These may become members, if they want to; or decline, by leaving.";
+    AddOwner "add-owner" "These members own it, too.";
+    RemoveOwner "remove-owner" "These owners are admins from now on.";
 }
 
 impl GroupVerb {
@@ -81,9 +83,14 @@ impl GroupVerb {
 
     /// Whether the verb is about members, of whom the order must name at least one.
     pub const fn names_members(self) -> bool {
-        use GroupVerb::{Add, Ban, Demote, HandOver, Invite, Mute, Promote, Remove, Unban, Unmute};
-        let is_of_role = matches!(self, HandOver | Promote | Demote | Mute | Unmute);
-        is_of_role || matches!(self, Add | Remove | Ban | Unban | Invite)
+        use GroupVerb::{Add, Ban, Invite, Mute, Remove, Unban, Unmute};
+        self.changes_role() || matches!(self, Mute | Unmute | Add | Remove | Ban | Unban | Invite)
+    }
+
+    /// Whether the named members have another role afterwards.
+    pub const fn changes_role(self) -> bool {
+        use GroupVerb::{AddOwner, Demote, HandOver, Promote, RemoveOwner};
+        matches!(self, HandOver | AddOwner | RemoveOwner | Promote | Demote)
     }
 
     /// Whether the verb is about accounts that need not be members: they are looked up first.

@@ -35,7 +35,7 @@ macro_rules! roles {
 roles! {
     Member "member" "Says something, and leaves.";
     Admin "admin" "Adds members, removes and mutes those who are none.";
-    Owner "owner" "Does everything but leave.";
+    Owner "owner" "Does everything, and leaves if another owner stays.";
 }
 
 /// Part of the list of a group's members.

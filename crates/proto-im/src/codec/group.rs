@@ -376,6 +376,8 @@ pub const fn verb_number(verb: GroupVerb) -> u32 {
         GroupVerb::Persist => 22,
         GroupVerb::Unpersist => 23,
         GroupVerb::Invite => 24,
+        GroupVerb::AddOwner => 25,
+        GroupVerb::RemoveOwner => 26,
     }
 }
 

@@ -317,7 +317,7 @@ fn words_are_those_of_the_schema() {
     expected.insert(0, (0, "CHAT_STATE_UNSPECIFIED".to_owned()));
     assert_eq!(schema::words("ChatState"), expected);
     assert_eq!((state_of(0), state_of(6), state_of(2)), (None, None, Some(ChatState::Paused)));
-    assert_eq!((verb_of(0), verb_of(25), role_of(0), role_of(4)), (None, None, None, None));
+    assert_eq!((verb_of(0), verb_of(27), role_of(0), role_of(4)), (None, None, None, None));
     assert_eq!((verb_of(5), role_of(3)), (Some(GroupVerb::HandOver), Some(GroupRole::Owner)));
     for &reason in EndReason::ALL {
         assert_eq!(EndReason::of(reason.number()), reason);

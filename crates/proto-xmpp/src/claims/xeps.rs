@@ -59,7 +59,7 @@ pub const XEPS: &[Xep] = &[
     xep(30, ("Service Discovery", "2.5.0"), Complete, "",
         "xmpp/test_talk.py::test_the_server_says_what_it_is_and_does"),
     xep(45, ("Multi-User Chat", "1.35.5"), Partial,
-        "non-anonymous rooms; one owner; no passwords; no roles apart from affiliations",
+        "non-anonymous rooms; no passwords; no roles apart from affiliations",
         "xmpp/test_rooms.py::test_a_room_is_made_administered_and_destroyed_by_xmpp"),
     xep(48, ("Bookmarks", "1.2"), Complete, "stored as XEP-0402",
         "xmpp/test_pep.py::test_bookmarks_of_one_client_are_those_of_another"),

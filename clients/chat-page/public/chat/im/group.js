@@ -7,7 +7,7 @@
 export const GROUP_VERBS = [
     "create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute", "close",
     "open", "rename", "dissolve", "join", "ban", "unban", "describe", "lock", "unlock",
-    "reveal", "hide", "persist", "unpersist", "invite",
+    "reveal", "hide", "persist", "unpersist", "invite", "add-owner", "remove-owner",
 ];
 /** What a member may do, by its number on the wire less one (IM 8.5). */
 export const GROUP_ROLES = ["member", "admin", "owner"];

@@ -62,9 +62,9 @@ pub(crate) enum Step {
 /// How the account leaves the first group.
 pub(crate) enum How {
     Leave,
-    /// The account owns the group: reads its other members.
+    /// The account alone owns the group: reads its other members.
     Look,
-    HandOver(AccountAddress),
+    AddOwner(AccountAddress),
     /// No other member can own the group.
     Dissolve,
 }
@@ -219,7 +219,7 @@ impl Chat {
                 return ErrandWhat::Members(Box::new(range));
             }
             How::Leave => (GroupVerb::Leave, vec![]),
-            How::HandOver(to) => (GroupVerb::HandOver, vec![to.clone().into()]),
+            How::AddOwner(to) => (GroupVerb::AddOwner, vec![to.clone().into()]),
             How::Dissolve => (GroupVerb::Dissolve, vec![]),
         };
         // The id is the same for each repetition.
@@ -255,14 +255,14 @@ impl Chat {
                 let next = match (&how, told) {
                     (How::Leave, _) if is_owners && *tries < TRIES => Some(How::Look),
                     (How::Look, ChatDelivery::Members(page)) => {
-                        // An account of another server cannot own a group here.
+                        // A group has an owner of its server.
                         let ours =
                             page.members.iter().filter(|it| it.member.id != AccountId::FOREIGN);
                         let other =
                             ours.map(|it| &it.member.address).find(|it| **it != erasure.address);
-                        Some(other.map_or(How::Dissolve, |other| How::HandOver(other.clone())))
+                        Some(other.map_or(How::Dissolve, |other| How::AddOwner(other.clone())))
                     }
-                    (How::HandOver(_), _) => Some(How::Leave),
+                    (How::AddOwner(_), _) => Some(How::Leave),
                     _ => None,
                 };
                 match next {

@@ -63,6 +63,8 @@ impl Then {
             GroupVerb::Create | GroupVerb::Add | GroupVerb::Join => (Member, false),
             GroupVerb::Promote => (Admin, false),
             GroupVerb::Demote => (Member, muted),
+            GroupVerb::AddOwner => (Owner, false),
+            GroupVerb::RemoveOwner => (Admin, muted),
             GroupVerb::HandOver => {
                 self.members.values_mut().filter(|it| it.0 == Owner).for_each(|it| it.0 = Admin);
                 (Owner, false)

@@ -2,14 +2,16 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
-const GROUP: [(&str, &str); 22] = [
+const GROUP: [(&str, &str); 24] = [
     ("add", "Add members"),
     ("remove", "Remove members"),
     ("join", "Add an account to a public or unlocked group, as if it had joined"),
     ("invite", "Invite accounts"),
     ("ban", "Remove accounts and refuse them from now on"),
     ("unban", "Lift bans"),
-    ("hand-over", "Make a member the owner"),
+    ("hand-over", "Make a member the only owner"),
+    ("add-owner", "Make members owners, too"),
+    ("remove-owner", "Make owners admins; one owner stays"),
     ("promote", "Make members admins"),
     ("demote", "Make admins ordinary members"),
     ("mute", "Mute members"),

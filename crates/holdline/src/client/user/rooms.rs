@@ -1,8 +1,7 @@
 //! Rooms of another server become groups.
 //!
-//! A group has one owner: of several the first stays, the others are admins. It is made before
-//! anything that was said in it, and all else that it is stands before that, too. Invariant: what
-//! was done for a room before is passed over, so that a second run changes nothing.
+//! A group is made in the name of its first owner, before anything that was said in it; members,
+//! roles and settings stand before that, too. Invariant: what was done for a room before is passed over, so that a second run changes nothing.
 
 use super::contents::{Batched, Contents};
 use super::moved::made_id;
@@ -17,6 +16,8 @@ pub(super) struct RoomAsGroup<'a> {
     room: &'a MovedRoom,
     owner: String,
     group: String,
+    /// The other owners.
+    owners: Vec<String>,
     admins: Vec<String>,
     members: Vec<String>,
     banned: Vec<String>,
@@ -43,9 +44,6 @@ pub(super) fn room<'a>(
     };
     let (owners, admins, members) = (by("owner"), by("admin"), by("member"));
     let banned = by("outcast");
-    for owner in owners.iter().skip(1) {
-        contents.leave(place(), format!("a second owner of a room, {owner}, imported as admin"));
-    }
     if room.had_password {
         contents.leave(place(), "the password of a room: imported as members-only".into());
     }
@@ -62,10 +60,10 @@ pub(super) fn room<'a>(
         contents.leave(place(), "a room whose name is invalid here".into());
         return Ok(None);
     }
-    let admins = owners.chain(admins).collect();
+    let owners = owners.collect();
     let group = format!("{name}@{service}");
     let title = if room.title.is_empty() { &name } else { &room.title };
-    let plan = RoomAsGroup { item, room, owner, group, admins, members, banned };
+    let plan = RoomAsGroup { item, room, owner, group, owners, admins, members, banned };
     let at_ms = contents.talk.made_ms(&item.owner);
     let made = plan.order(contents, GroupVerb::Create, short(title), &[], at_ms);
     contents.put(Batched { of_room: Some((item.owner.clone(), plan.group.clone())), ..made })?;
@@ -83,11 +81,15 @@ impl RoomAsGroup<'_> {
             contents.put(order)
         };
         // Named one by one: somebody who is not there keeps out nobody else.
-        for who in self.admins.iter().chain(&self.members) {
+        for who in self.owners.iter().chain(&self.admins).chain(&self.members) {
             change(GroupVerb::Add, "", &[who])?;
         }
-        for who in self.admins.iter().collect::<Vec<_>>().chunks(GROUP_NAMED_MAX) {
-            change(GroupVerb::Promote, "", who)?;
+        for (verb, all) in
+            [(GroupVerb::AddOwner, &self.owners), (GroupVerb::Promote, &self.admins)]
+        {
+            for who in all.iter().collect::<Vec<_>>().chunks(GROUP_NAMED_MAX) {
+                change(verb, "", who)?;
+            }
         }
         for who in &self.banned {
             change(GroupVerb::Ban, "", &[who])?;

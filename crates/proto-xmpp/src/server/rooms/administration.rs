@@ -2,10 +2,11 @@
 //! (XEP-0045 8, 9, 10).
 //!
 //! ```text
-//! affiliation   member            admin                       owner
-//!               Add ─► is one?    Promote ─► is none? ─► Add  HandOver ─► is none? ─► Add
-//!                      Demote               Promote ◄────┘             HandOver ◄────┘
-//!               outcast: Ban      none: Remove ─► is none? ─► Unban
+//! affiliation   member                 admin                        owner
+//!               Add ─► is one?         Promote ─► is owner, none?   AddOwner ─► is none? ─► Add
+//!                 Demote ─► is owner?       RemoveOwner ─► is none?     AddOwner ◄────────────┘
+//!                 RemoveOwner ─► Demote     Add ─► Promote
+//!               outcast: Ban           none: Remove ─► is none? ─► Unban
 //!               whoever is banned and shall be more: Unban first
 //! ```
 //! An affiliation says what somebody shall be, an order what is done; so the next order follows
@@ -57,9 +58,9 @@ enum Goal {
     Kicked,
     /// The account is a member, and no more.
     Member,
-    /// The account is at least an admin.
+    /// The account is an admin, and no more.
     Admin,
-    /// The account is the owner.
+    /// The account is an owner.
     Owner,
     /// The account is neither a member nor banned.
     None,
@@ -75,10 +76,13 @@ impl Goal {
             (Goal::None, GroupVerb::Remove, false) => Some(GroupVerb::Unban),
             (Goal::Member | Goal::Admin | Goal::Owner, GroupVerb::Unban, _) => Some(GroupVerb::Add),
             (Goal::Member, GroupVerb::Add, false) => Some(GroupVerb::Demote),
-            (Goal::Admin, GroupVerb::Promote, false) => Some(GroupVerb::Add),
+            (Goal::Member, GroupVerb::Demote, false) => Some(GroupVerb::RemoveOwner),
+            (Goal::Member, GroupVerb::RemoveOwner, true) => Some(GroupVerb::Demote),
+            (Goal::Admin, GroupVerb::Promote, false) => Some(GroupVerb::RemoveOwner),
+            (Goal::Admin, GroupVerb::RemoveOwner, false) => Some(GroupVerb::Add),
             (Goal::Admin, GroupVerb::Add, true) => Some(GroupVerb::Promote),
-            (Goal::Owner, GroupVerb::HandOver, false) => Some(GroupVerb::Add),
-            (Goal::Owner, GroupVerb::Add, true) => Some(GroupVerb::HandOver),
+            (Goal::Owner, GroupVerb::AddOwner, false) => Some(GroupVerb::Add),
+            (Goal::Owner, GroupVerb::Add, true) => Some(GroupVerb::AddOwner),
             _ => None,
         }
     }
@@ -242,7 +246,7 @@ impl Ordering {
             RoomAnswer::Failed(ChatFault::Unchanged) => (false, false),
             // Who makes a member of somebody who is banned undoes that (9.2).
             RoomAnswer::Failed(ChatFault::GroupBanned) if first.goal != Goal::Verb => (false, true),
-            // A group is never without an owner (10.4): that one hands it over first.
+            // A group is never without an owner (10.4): another one is made first.
             RoomAnswer::Failed(ChatFault::Forbidden) if first.verb == GroupVerb::Leave => {
                 return Step::Refused(StanzaFault::Conflict);
             }
@@ -293,7 +297,7 @@ fn order_of(
         (None, Some("none")) => (Goal::Verb, GroupVerb::Remove),
         (Some("member"), _) => (Goal::Member, GroupVerb::Add),
         (Some("admin"), _) => (Goal::Admin, GroupVerb::Promote),
-        (Some("owner"), _) => (Goal::Owner, GroupVerb::HandOver),
+        (Some("owner"), _) => (Goal::Owner, GroupVerb::AddOwner),
         (None, Some("visitor")) => (Goal::Verb, GroupVerb::Mute),
         (None, Some("participant")) => (Goal::Verb, GroupVerb::Unmute),
         (None, Some("moderator")) => (Goal::Verb, GroupVerb::Promote),

@@ -69,25 +69,37 @@ fn affiliations_and_roles_are_orders_for_the_group() {
         ),
         (
             format!("affiliation='member' {bob}"),
-            vec![SAME, SAME],
-            "add bob@a.example, demote bob@a.example",
+            vec![SAME, SAME, SAME],
+            "add bob@a.example, demote bob@a.example, remove-owner bob@a.example",
+        ),
+        (
+            format!("affiliation='member' {bob}"),
+            vec![SAME, SAME, None, None],
+            "add bob@a.example, demote bob@a.example, remove-owner bob@a.example, \
+             demote bob@a.example",
         ),
         (format!("affiliation='admin' {bob}"), vec![None], "promote bob@a.example"),
         (
             format!("affiliation='admin' {bob}"),
-            vec![SAME, None, None],
-            "promote bob@a.example, add bob@a.example, promote bob@a.example",
+            vec![SAME, SAME, None, None],
+            "promote bob@a.example, remove-owner bob@a.example, add bob@a.example, \
+             promote bob@a.example",
         ),
         (
             format!("affiliation='admin' {bob}"),
-            vec![SAME, SAME],
-            "promote bob@a.example, add bob@a.example",
+            vec![SAME, None],
+            "promote bob@a.example, remove-owner bob@a.example",
         ),
-        (format!("affiliation='owner' {bob}"), vec![None], "hand-over bob@a.example"),
+        (
+            format!("affiliation='admin' {bob}"),
+            vec![SAME, SAME, SAME],
+            "promote bob@a.example, remove-owner bob@a.example, add bob@a.example",
+        ),
+        (format!("affiliation='owner' {bob}"), vec![None], "add-owner bob@a.example"),
         (
             format!("affiliation='owner' {bob}"),
             vec![SAME, None, None],
-            "hand-over bob@a.example, add bob@a.example, hand-over bob@a.example",
+            "add-owner bob@a.example, add bob@a.example, add-owner bob@a.example",
         ),
         (format!("affiliation='none' {bob}"), vec![None], "remove bob@a.example"),
         (
@@ -103,9 +115,9 @@ fn affiliations_and_roles_are_orders_for_the_group() {
         ),
         (
             format!("affiliation='admin' {bob}"),
-            vec![SAME, BANNED, None, None, None],
-            "promote bob@a.example, add bob@a.example, unban bob@a.example, add bob@a.example, \
-             promote bob@a.example",
+            vec![SAME, SAME, BANNED, None, None, None],
+            "promote bob@a.example, remove-owner bob@a.example, add bob@a.example, \
+             unban bob@a.example, add bob@a.example, promote bob@a.example",
         ),
         ("affiliation='none' jid='ann@a.example'".into(), vec![None], "leave"),
         ("role='none' nick='bob'".into(), vec![None], "kick bob"),
