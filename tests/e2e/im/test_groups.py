@@ -8,7 +8,7 @@ from im.wire import Device, schema
 
 VERBS = ("create", "add", "remove", "leave", "hand-over", "promote", "demote", "mute", "unmute",
          "close", "open", "rename", "dissolve", "join", "ban", "unban", "describe", "lock", "unlock",
-         "reveal", "hide", "persist", "unpersist", "invite")
+         "reveal", "hide", "persist", "unpersist", "invite", "add-owner", "remove-owner")
 
 
 class Person(Device):
@@ -200,7 +200,7 @@ class Groups(CommandLine, Case):
     def test_orders_that_make_no_sense_fail_and_are_counted_once(self):
         (ann, _, _, _), made = self.four()
         before = self.server.count("chat_invalid_total")
-        bad = ({"verb": 0}, {"verb": 25}, {"verb": "add", "group": ""},
+        bad = ({"verb": 0}, {"verb": 27}, {"verb": "add", "group": ""},
                {"verb": "create", "group": made.group}, {"verb": "add", "members": ["bob", ""]},
                {"verb": "add", "members": ["Bob"]}, {"verb": "add", "client_id": b"short"})
         for wrong in bad:

@@ -115,7 +115,7 @@ class Authority(Guests):
         of_bob, plugin = await self.enter(bob, group), bob.client.plugin["xep_0045"]
         self.assertEqual(await self.bans(bob, group), [(victim, "spam & more")])
         await self.fails(plugin.set_affiliation(group, "outcast", jid=f"{self.ann}@localhost"),
-                         "forbidden")
+                         "not-allowed")
         await self.fails(plugin.set_affiliation(group, "outcast", jid=f"{self.bob}@localhost"),
                          "conflict")
         await self.fails(

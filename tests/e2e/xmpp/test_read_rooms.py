@@ -6,7 +6,8 @@ from xmpp.people import together
 
 
 class ReadRooms(test_rooms.Rooms):
-    CHANGES = {**test_rooms.Rooms.CHANGES, "chat": {"group_written_members_max": 1}}
+    CHANGES = {**test_rooms.Rooms.CHANGES,
+               "chat": {**test_rooms.Rooms.CHANGES["chat"], "group_written_members_max": 1}}
 
     @together
     async def test_who_was_away_has_everything_in_the_room_and_by_mam(self):

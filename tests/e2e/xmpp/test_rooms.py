@@ -30,9 +30,11 @@ class Room:
         return {it["from"].resource: (it["muc"]["affiliation"], it["muc"]["role"])
                 for it in [*self.occupants, self.presence]}
 
-    def say(self, text):
+    def say(self, text, replace=None):
         message = self.person.client.make_message(self.address, text, mtype="groupchat")
         message["id"] = str(uuid.uuid4())
+        if replace:
+            message["replace"]["id"] = replace
         message.send()
         return message["id"]
 
@@ -50,9 +52,11 @@ class Room:
 
 
 class Guests(People):
-    """People of XMPP who enter rooms, and people of IM in the same groups."""
+    """People of XMPP who enter rooms, and people of IM in the same groups. New rooms are for members
+    alone."""
 
-    CHANGES = {"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"}}
+    CHANGES = {"listen.xmpp": {"address": "127.0.0.1:0", "protocol": "xmpp"},
+               "chat": {"rooms_open": False, "rooms_public": False}}
 
     def setUp(self):
         super().setUp()
@@ -93,6 +97,49 @@ class Guests(People):
         made = phone.order("create", members=names, title="lunch")
         phone.send(made.group, "before")
         return phone, made.group
+
+
+class NewRooms(Guests):
+    """Rooms as clients make them where nothing is configured."""
+
+    CHANGES = {"listen.xmpp": Guests.CHANGES["listen.xmpp"]}
+
+    @together
+    async def test_a_new_room_is_open_and_public_and_gone_when_its_first_form_is_cancelled(self):
+        bob, carol = await self.guest(self.bob, plugins=("0030",)), await self.guest(self.carol)
+        address = f"new.{self.bob[-40:].lstrip('.-_')}@{SERVICE}"
+        room = await self.enter(bob, address)
+        self.assertIn(201, room.codes)
+        there = await self.enter(carol, address)
+        self.assertEqual(there.names()[self.carol], ("none", "participant"))
+        disco = bob.client.plugin["xep_0030"]
+        items = await disco.get_items(jid=SERVICE, timeout=DEADLINE_S)
+        self.assertIn(address, [item[0] for item in items["disco_items"]["items"]])
+        # Several own it, and one of them stays.
+        muc = bob.client.plugin["xep_0045"]
+        await muc.set_affiliation(address, "owner", jid=f"{self.carol}@localhost")
+        await room.sees(self.carol, affiliation="owner", role="moderator")
+        of_carol = carol.client.plugin["xep_0045"]
+        await of_carol.set_affiliation(address, "none", jid=f"{self.bob}@localhost")
+        with self.assertRaises(slixmpp().exceptions.IqError) as refused:
+            await of_carol.set_affiliation(address, "member", jid=f"{self.carol}@localhost")
+        self.assertEqual(refused.exception.condition, "conflict")
+        # A correction is its sender's, whoever has the name of its account as nick (XEP-0308 4).
+        hatter = await self.guest(self.ann, plugins=("0308",))
+        as_hatter = await self.enter(hatter, address, nick="Hatter")
+        await self.enter(await self.guest(self.dave), address, nick=self.ann)
+        first = as_hatter.say("tee")
+        as_hatter.say("tea", replace=first)
+        for text in ("tee", "tea"):
+            self.assertEqual(await as_hatter.hears(), [("Hatter", text)])
+        history = (await self.enter(bob, address, maxstanzas=2)).history
+        self.assertEqual({it["from"].resource for it in history}, {"Hatter"})
+        other = f"other.{self.bob[-40:].lstrip('.-_')}@{SERVICE}"
+        await self.enter(bob, other)
+        await muc.cancel_config(other)
+        with self.assertRaises(slixmpp().exceptions.IqError) as refused:
+            await disco.get_info(jid=other, timeout=DEADLINE_S)
+        self.assertEqual(refused.exception.condition, "item-not-found")
 
 
 class Rooms(Guests):
@@ -316,7 +363,7 @@ class Rooms(Guests):
                                                f"{self.ann}@localhost member"]))
         theirs = carol.client.plugin["xep_0045"]
         await theirs.set_affiliation(address, "none", jid=f"{self.ann}@localhost")
-        for nick, condition in (("Bobby", "forbidden"), (self.ann, "item-not-found")):
+        for nick, condition in (("Bobby", "not-allowed"), (self.ann, "item-not-found")):
             with self.assertRaises(slixmpp().exceptions.IqError) as refused:
                 await theirs.set_role(address, nick, "none")
             self.assertEqual(refused.exception.condition, condition)

@@ -37,7 +37,7 @@ class Visitor(Neighbour):
                 self.queues[kind].get_nowait()
         return Room(self, room, told)
 
-    async def unlocks(self, room, **wanted):
+    async def configures(self, room, **wanted):
         plugin = self.client.plugin["xep_0045"]
         form = await plugin.get_room_config(room)
         form["type"] = "submit"
@@ -77,7 +77,7 @@ class Visits:
         """Ann, of ours, has a room that anybody enters; and Eve, of the other server."""
         ann, eve = await self.both()
         room = await ann.enter(self.address())
-        await ann.unlocks(room.address)
+        await ann.configures(room.address)
         return ann, eve, room
 
     @together
@@ -127,14 +127,14 @@ class Visits:
         room = await ann.enter(self.address())
         disco = eve.client.plugin["xep_0030"]
         for is_public in (True, False):
-            await ann.unlocks(room.address, membersonly=True, publicroom=is_public)
+            await ann.configures(room.address, membersonly=True, publicroom=is_public)
             items = (await disco.get_items(SERVICE, timeout=DEADLINE_S))["disco_items"]["items"]
             self.assertEqual(room.address in [str(jid) for jid, *_ in items], is_public)
 
     @together
     async def test_a_temporary_room_ends_with_the_last_who_visits_it(self):
         ann, eve, room = await self.unlocked()
-        await ann.unlocks(room.address, persistentroom=False)
+        await ann.configures(room.address, persistentroom=False)
         there = await eve.enter(room.address)
         phone = self.phone(ann.client.boundjid.local)
         ann.client.plugin["xep_0045"].leave_muc(room.address, ann.client.boundjid.local)
@@ -217,6 +217,7 @@ class Visits:
     async def test_a_room_for_members_alone_is_entered_by_who_is_invited(self):
         ann, eve = await self.both()
         room = await ann.enter(self.address())
+        await ann.configures(room.address, membersonly=True)
         await eve.refused(room.address, "registration-required")
         ann.client.plugin["xep_0045"].invite(room.address, eve.jid, "come in")
         invited = await eve.next("groupchat_direct_invite")

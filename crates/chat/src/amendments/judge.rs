@@ -129,7 +129,9 @@ fn edited(said: &Content, now_is: &Overlay) -> Result<Content, ChatFault> {
         }
     };
     let (quote, mentions) = (before.quote.clone(), before.mentions.clone());
-    Ok(Content { counts: before.counts, quote, mentions, ..content })
+    // It was said under that name in the room.
+    let nick = before.nick.clone();
+    Ok(Content { counts: before.counts, quote, mentions, nick, ..content })
 }
 
 /// The content to store of a message that edits or reacts, and the content to deliver now: an
@@ -141,7 +143,8 @@ pub(super) fn told(
     now_is: &ChatMessage,
 ) -> (Content, Content) {
     let (kind, extra) = (said.content.kind, target.extra(b""));
-    let stored = Content { kind, extra, ..Content::default() };
+    let nick = said.content.nick.clone();
+    let stored = Content { kind, extra, nick, ..Content::default() };
     if kind == Content::REACTION {
         let reactions = now_is.amended.iter().flat_map(|it| &it.reactions);
         let present = reactions.into_iter().find(|it| it.by == said.from);

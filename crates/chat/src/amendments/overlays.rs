@@ -117,9 +117,9 @@ impl Overlay {
 
     /// The tombstone of the message, recalled by this moderator, or else by its sender.
     pub(crate) fn buried(self, number: u64, by: Option<&Moderated>) -> Overlay {
-        let counts = self.message.content.counts;
-        let extra = by.map(Moderated::write).unwrap_or_default();
-        let content = Content { kind: Content::RECALLED, extra, counts, ..Content::default() };
+        let (counts, nick) = (self.message.content.counts, self.message.content.nick.clone());
+        let (kind, extra) = (Content::RECALLED, by.map(Moderated::write).unwrap_or_default());
+        let content = Content { kind, extra, counts, nick, ..Content::default() };
         let message = ChatMessage { content, amended: None, ..(*self.message).clone() };
         let (applied, reacted, earlier) = Default::default();
         let message = Arc::new(message);

@@ -124,7 +124,11 @@ async fn find_members(flow: &mut Flow, wish: &mut Wish) -> Result<(), ChatFault>
         flow.state().0.find_account((one, None), (WaitKey::NONE, 0));
     }
     for (one, id) in &mut wish.members {
-        let found = flow.account(one, NAMED_BYTES).await?;
+        let found = match flow.account(one, NAMED_BYTES).await {
+            // An address is banned whether or not there is an account (XEP-0045 9.1).
+            Err(ChatFault::UnknownAccount) if wish.verb == GroupVerb::Ban => AccountId(0),
+            found => found?,
+        };
         // A group of a foreign account is at home on that account's server.
         if wish.verb == GroupVerb::Create && found == AccountId::FOREIGN {
             return Err(ChatFault::UnknownAccount);

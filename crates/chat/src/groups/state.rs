@@ -502,13 +502,9 @@ impl GroupState {
         is_owner: bool,
     ) {
         let role = if is_owner { Role::Owner } else { Role::Member };
-        // Later subscribers of a channel read all that it has published; and an account that joins
-        // an unlocked group reads the messages since it was unlocked.
-        let since = match verb {
-            _ if self.is_channel => 0,
-            GroupVerb::Join => self.unlocked_since.unwrap_or(id),
-            _ => id,
-        };
+        // Later subscribers of a channel read all that it has published; and members of an unlocked
+        // group what any visitor reads: the messages since it was unlocked.
+        let since = if self.is_channel { 0 } else { self.unlocked_since.unwrap_or(id) };
         let is_guest = verb == GroupVerb::Join && !self.is_invited(inbox);
         let it = Membership { member: one.clone(), role, muted: false, since, is_guest };
         self.members.insert(inbox, it);

@@ -124,6 +124,22 @@ fn a_closed_group_is_closed_to_its_members_and_not_to_operators() {
 }
 
 #[test]
+fn an_address_is_banned_before_there_is_an_account() {
+    let (mut house, [_, _, carol]) = group(4);
+    let ban = house.errand("ann", false, change(GroupVerb::Ban, 2, &["zoe", "carol"]));
+    assert!(matches!(ban, ChatDelivery::Changed(_)), "{ban:?}");
+    house.texts(carol);
+    let add =
+        |house: &mut House, id| house.errand("ann", false, change(GroupVerb::Add, id, &["zoe"]));
+    assert_eq!(fault(add(&mut house, 3)), ChatFault::UnknownAccount);
+    house.login("zoe");
+    assert_eq!(fault(add(&mut house, 4)), ChatFault::GroupBanned);
+    let unban = house.errand("ann", false, change(GroupVerb::Unban, 5, &["zoe"]));
+    assert!(matches!(unban, ChatDelivery::Changed(_)), "{unban:?}");
+    assert!(matches!(add(&mut house, 6), ChatDelivery::Changed(_)));
+}
+
+#[test]
 fn an_operator_changes_a_group_it_is_no_member_of_and_never_leaves_it_without_an_owner() {
     let (mut house, [_, bob, carol]) = group(4);
     let mut done = |verb, id, members: &[&str]| match house.errand(

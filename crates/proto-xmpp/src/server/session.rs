@@ -25,7 +25,7 @@ use model::chat::foreign::ForeignDomains;
 use model::chat::{ChatDelivery, REFUSED_PAUSE, SendRejected};
 use model::close::CloseReason;
 use model::id::SessionRef;
-use model::limits::Limits;
+use model::limits::{ChatLimits, Limits};
 use model::machine::Input;
 use model::timeline::Seq;
 use std::sync::Arc;
@@ -253,7 +253,7 @@ impl Session {
         match stanza.name() {
             "message" => self.message(now, &stanza, out),
             "presence" => {
-                self.presence(now, limits.chat.rooms_a_session_max, &stanza, out);
+                self.presence(now, &limits.chat, &stanza, out);
             }
             "iq" => self.iq(now, limits.media.file_bytes_max, &stanza, out),
             _ => return Err(StreamFault::UnsupportedStanzaType.into()),
@@ -325,7 +325,13 @@ impl Session {
     }
 
     /// The device says whether it is there (RFC 6121 4.2, 4.5), or something of a subscription (3).
-    fn presence(&mut self, now: Now, rooms_max: u16, presence: &Element<'_, '_>, out: &mut Out) {
+    fn presence(
+        &mut self,
+        now: Now,
+        limits: &ChatLimits,
+        presence: &Element<'_, '_>,
+        out: &mut Out,
+    ) {
         let (id, to) = (presence.attribute("id"), presence.attribute("to"));
         let kind = kind(presence);
         if self.tells_elsewhere(presence, out) || matches!(&*kind, "error" | "probe") {
@@ -335,7 +341,7 @@ impl Session {
             && let Some(jid) = to.as_deref().and_then(Jid::parse)
             && self.is_of_rooms(&jid)
         {
-            return self.presence_in_room(now, (&jid, rooms_max), presence, out);
+            return self.presence_in_room(now, (&jid, limits), presence, out);
         }
         if matches!(&*kind, "" | "unavailable")
             && let Some(jid) = to.as_deref().and_then(Jid::parse)

@@ -84,8 +84,7 @@ impl RoomAsGroup<'_> {
         for who in self.owners.iter().chain(&self.admins).chain(&self.members) {
             change(GroupVerb::Add, "", &[who])?;
         }
-        for (verb, all) in
-            [(GroupVerb::AddOwner, &self.owners), (GroupVerb::Promote, &self.admins)]
+        for (verb, all) in [(GroupVerb::AddOwner, &self.owners), (GroupVerb::Promote, &self.admins)]
         {
             for who in all.iter().collect::<Vec<_>>().chunks(GROUP_NAMED_MAX) {
                 change(verb, "", who)?;

@@ -21,7 +21,7 @@ use crate::jid::Jid;
 use crate::render::room::{account_of, domain_of};
 use crate::xml::scan::Element;
 use model::account::{AccountAddress, Addressee};
-use model::chat::{ChatFault, GroupVerb, REASON_BYTES_MAX};
+use model::chat::{ChatFault, GroupRole, GroupVerb, REASON_BYTES_MAX};
 use std::collections::VecDeque;
 
 /// Most people that one stanza is about.
@@ -47,6 +47,8 @@ struct Order {
     members: Vec<Addressee>,
     /// The occupant that it is about, whose account is to be looked up, or who is shown out.
     nick: Option<Box<str>>,
+    /// It is about whoever gives it.
+    is_own: bool,
 }
 
 /// Goal of orders.
@@ -93,9 +95,14 @@ impl Ordering {
         Ordering { room, orders: orders.into_iter().collect(), steps: 0 }
     }
 
+    pub(super) fn room(&self) -> &AccountAddress {
+        &self.room
+    }
+
     /// One that names nobody.
     pub(super) fn verb(room: AccountAddress, verb: GroupVerb, title: Box<str>) -> Ordering {
-        let order = Order { goal: Goal::Verb, verb, title, members: Vec::new(), nick: None };
+        let order =
+            Order { goal: Goal::Verb, verb, title, members: Vec::new(), nick: None, is_own: false };
         Ordering::new(room, [order])
     }
 
@@ -108,14 +115,20 @@ impl Ordering {
     ) -> Ordering {
         let members = inviter.into_iter().map(Addressee::from).collect();
         let (goal, verb) = (Goal::Verb, GroupVerb::Leave);
-        Ordering::new(room, [Order { goal, verb, title: reason, members, nick: None }])
+        Ordering::new(
+            room,
+            [Order { goal, verb, title: reason, members, nick: None, is_own: false }],
+        )
     }
 
     /// Order that lets an account speak again.
     pub(super) fn unmute(room: AccountAddress, whom: AccountAddress) -> Ordering {
         let (goal, verb, nick) = (Goal::Verb, GroupVerb::Unmute, Some(whom.as_str().into()));
         let members = vec![whom.into()];
-        Ordering::new(room, [Order { goal, verb, title: Box::default(), members, nick }])
+        Ordering::new(
+            room,
+            [Order { goal, verb, title: Box::default(), members, nick, is_own: false }],
+        )
     }
 
     /// Orders that add these accounts, each with a reason: one order for each reason.
@@ -126,7 +139,14 @@ impl Ordering {
                 Some(order) => order.members.push(one),
                 None => {
                     let (goal, verb, members) = (Goal::Verb, GroupVerb::Add, vec![one]);
-                    orders.push(Order { goal, verb, title: reason, members, nick: None });
+                    orders.push(Order {
+                        goal,
+                        verb,
+                        title: reason,
+                        members,
+                        nick: None,
+                        is_own: false,
+                    });
                 }
             }
         }
@@ -143,14 +163,14 @@ impl Ordering {
         let venue = venue.map(|jid| account(&jid).ok_or(StanzaFault::JidMalformed)).transpose()?;
         let (goal, verb, title) = (Goal::Verb, GroupVerb::Dissolve, reason_of(destroy, MUC_OWNER)?);
         let members = venue.into_iter().map(Addressee::from).collect();
-        Ok(Ordering::new(room, [Order { goal, verb, title, members, nick: None }]))
+        Ok(Ordering::new(room, [Order { goal, verb, title, members, nick: None, is_own: false }]))
     }
 
     /// Orders that give a room its owner's configuration; `None`: it has it already.
     pub(super) fn configure(walk: &Walk, wanted: Configuration) -> Option<Ordering> {
         let order = |verb, title| {
             let (goal, members, nick) = (Goal::Verb, Vec::new(), None);
-            Order { goal, verb, title, members, nick }
+            Order { goal, verb, title, members, nick, is_own: false }
         };
         let name = wanted.name.filter(|name| *name != walk.title);
         let description = wanted.description.filter(|it| *it != walk.description);
@@ -227,6 +247,11 @@ impl Ordering {
         let Some(first) = self.orders.front_mut() else { return Step::Done };
         if first.goal != Goal::Kicked && first.nick.is_some() {
             match answer {
+                // A role is refused that an occupant cannot have: moderators are admins, and always
+                // have a voice (9.6, 9.7).
+                RoomAnswer::Occupant(it) if !may_have(it.role, first.verb) => {
+                    return Step::Refused(StanzaFault::NotAllowed);
+                }
                 RoomAnswer::Occupant(it) => first.members = vec![it.account.clone().into()],
                 // A visitor has a voice, or none, from now on.
                 RoomAnswer::Changed => {
@@ -247,7 +272,7 @@ impl Ordering {
             // Who makes a member of somebody who is banned undoes that (9.2).
             RoomAnswer::Failed(ChatFault::GroupBanned) if first.goal != Goal::Verb => (false, true),
             // A group is never without an owner (10.4): another one is made first.
-            RoomAnswer::Failed(ChatFault::Forbidden) if first.verb == GroupVerb::Leave => {
+            RoomAnswer::Failed(ChatFault::Forbidden) if first.is_own => {
                 return Step::Refused(StanzaFault::Conflict);
             }
             RoomAnswer::Failed(ChatFault::NotMember) => {
@@ -269,6 +294,15 @@ impl Ordering {
                 if self.orders.is_empty() { Step::Done } else { Step::Ask }
             }
         }
+    }
+}
+
+/// Whether an occupant with this role in the group may get the role in the room that a verb gives.
+fn may_have(role: Option<GroupRole>, verb: GroupVerb) -> bool {
+    match verb {
+        GroupVerb::Promote => role.is_some(),
+        GroupVerb::Mute | GroupVerb::Unmute => role <= Some(GroupRole::Member),
+        _ => true,
     }
 }
 
@@ -304,6 +338,7 @@ fn order_of(
         _ => return Err(StanzaFault::BadRequest),
     };
     let is_leave = verb == GroupVerb::Leave;
+    let is_own = account.is_some() && account.as_ref() == own;
     if account.is_none() && nick.is_none() {
         return Err(StanzaFault::ItemNotFound);
     }
@@ -311,7 +346,7 @@ fn order_of(
     let address = account.as_ref().filter(|_| is_of_voice).map(|it| it.as_str().into());
     let nick = nick.filter(|_| !is_leave).map(|nick| nick.as_ref().into()).or(address);
     let members = account.filter(|_| !is_leave).into_iter().map(Addressee::from).collect();
-    Ok(Order { goal, verb, title: reason_of(item, MUC_ADMIN)?, members, nick })
+    Ok(Order { goal, verb, title: reason_of(item, MUC_ADMIN)?, members, nick, is_own })
 }
 
 /// The reason that an element gives for what it wants, in its namespace; nothing, if it has none.

@@ -14,6 +14,7 @@ use super::walk::Walk;
 use super::{MUC, MUC_ADMIN, MUC_OWNER, RoomAsk, RoomWhat};
 use crate::archive::{MAM_FEATURES, RSM};
 use crate::fault::StanzaFault;
+use crate::forms::FORMS;
 use crate::jid::Jid;
 use crate::render::{OCCUPANT_IDS, STANZA_IDS};
 use crate::server::Out;
@@ -72,6 +73,10 @@ impl Session {
         }
         let reply = match (&jid.account, &jid.resource) {
             (None, None) => asks_service(asked, is_set, (&jid.domain, true)),
+            (Some(room), None) if self.cancels_room(room, (asked, is_set)) => {
+                let order = Ordering::verb(room.clone(), GroupVerb::Dissolve, "".into());
+                Ok(Reply::Ask(RoomWhat::Order(order)))
+            }
             (Some(room), None) => {
                 let own = account_of(self.account(), self.domain());
                 asks_room(own.as_ref(), room, asked, is_set)
@@ -92,6 +97,22 @@ impl Session {
         }
     }
 
+    /// Whether a room that was just made is not wanted: its first form is cancelled (10.1.3).
+    fn cancels_room(
+        &mut self,
+        room: &AccountAddress,
+        (asked, is_set): (&Element<'_, '_>, bool),
+    ) -> bool {
+        let rooms = self.busy.as_mut().and_then(|busy| busy.rooms.as_mut());
+        let room = rooms.and_then(|rooms| rooms.at(room));
+        let Some(room) = room.filter(|_| is_set && asked.is("query", MUC_OWNER)) else {
+            return false;
+        };
+        let form = asked.child("x", FORMS);
+        let is_cancelled = form.is_some_and(|it| it.attribute("type").as_deref() == Some("cancel"));
+        std::mem::take(&mut room.is_new) && is_cancelled
+    }
+
     /// Answers an account that asks for its own occupant whether it is in the room still (XEP-0410
     /// 3); other occupants answer nothing.
     fn asks_occupant(
@@ -103,7 +124,10 @@ impl Session {
         let own = self.room(room).map(|it| it.own.nick.clone());
         let is_own = own.as_deref() == Some(nick);
         match (own.is_some(), asked.is("ping", PING) && !is_set) {
-            (false, _) => Err(StanzaFault::NotAcceptable),
+            // Whoever is not in the room learns that by a ping (XEP-0410 3), and asks no occupant
+            // anything else (XEP-0045 6.6).
+            (false, true) => Err(StanzaFault::NotAcceptable),
+            (false, false) => Err(StanzaFault::BadRequest),
             (true, true) if is_own => Ok(Reply::Now(String::new())),
             _ => Err(StanzaFault::ServiceUnavailable),
         }
@@ -120,6 +144,7 @@ impl Session {
         let Looking { walk, what } = looking;
         match what {
             Glance::Information => self.answers(about, &information(&walk), out),
+            Glance::Items => self.answers(about, &no_items(), out),
             Glance::Form => self.answers(about, &forms::configuration(&walk), out),
             Glance::Configure(wanted) => match Ordering::configure(&walk, wanted) {
                 Some(order) => self.order_room(now, ("iq", about), order, out),
@@ -149,10 +174,7 @@ pub(super) fn asks_room(
         }
         ("query", DISCO_INFO | DISCO_ITEMS, false, Some(_)) => Err(StanzaFault::ItemNotFound),
         ("query", DISCO_INFO, false, None) => look(Glance::Information),
-        // Who is in a room is seen in it (6.5).
-        ("query", DISCO_ITEMS, false, None) => {
-            Ok(Reply::Now(format!("<query xmlns='{DISCO_ITEMS}'/>")))
-        }
+        ("query", DISCO_ITEMS, false, None) => look(Glance::Items),
         ("ping", PING, false, _) => Ok(Reply::Now(String::new())),
         ("query", MUC_ADMIN, false, _) => {
             Ok(Reply::Ask(RoomWhat::List(Listing::of(room.clone(), asked)?)))
@@ -198,6 +220,11 @@ pub(super) fn asks_service(
         ("ping", PING, false) => Ok(Reply::Now(String::new())),
         _ => Err(StanzaFault::ServiceUnavailable),
     }
+}
+
+/// The items of a room: its occupants are seen by those who are in it (6.5).
+pub(super) fn no_items() -> String {
+    format!("<query xmlns='{DISCO_ITEMS}'/>")
 }
 
 fn own_nick(nick: &str) -> String {

@@ -4,7 +4,7 @@
 //! Entering (a seat, and who is there) ──► History ──► occupants, oneself, what was said, the title
 //!    │ ▲ no such room, or not for this account
 //!    ▼ │ made
-//! Making (whoever enters a room that is not there makes it)
+//! Making (whoever enters a room that is not there makes it, and gives it the server's settings)
 //!    │ ▲ it is there
 //!    ▼ │ joined
 //! Joining (an account that was invited becomes a member)
@@ -35,7 +35,9 @@ use model::chat::{
     RoomEntered, RoomEvent, RoomExit, RoomNews, nick_of,
 };
 use model::counters::ChatCounter;
+use model::limits::ChatLimits;
 use model::timeline::Seq;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Messages of a room's history that are shown, unless fewer are wanted.
@@ -43,6 +45,9 @@ const HISTORY_DEFAULT: u16 = 20;
 
 /// Most messages of a history that are shown.
 const HISTORY_MAX: u16 = 50;
+
+/// Messages that are read besides those that are wanted, in place of some that are not shown.
+const HISTORY_UNSHOWN: u16 = 20;
 
 /// Bytes of a history after which no older message is shown.
 const HISTORY_BYTES_MAX: usize = 64 * 1024;
@@ -56,8 +61,8 @@ pub(super) struct Entering {
     wished: Wished,
     /// The end of the conversation; it comes newest first.
     said: Vec<Arc<ChatMessage>>,
-    /// Whether the entering account may make it.
-    may_make: bool,
+    /// Whether the entering account may make it, and what it is made besides; the first is ordered.
+    makes: Option<VecDeque<GroupVerb>>,
     /// The room was not there before.
     pub(super) is_made: bool,
     /// Whether the room existed, and the account has become a member.
@@ -122,13 +127,18 @@ impl Wished {
 }
 
 impl Entering {
-    /// Begins to enter; a session that may create no rooms joins a group only if it is unlocked.
+    /// Begins to enter. A session that may make rooms has the limits that say how they are made.
     pub(super) fn new(
         room: &AccountAddress,
         nick: &str,
         presence: &Element<'_, '_>,
-        may_make: bool,
+        may_make: Option<&ChatLimits>,
     ) -> Entering {
+        let makes = |limits: &ChatLimits| {
+            let open = limits.rooms_open.then_some(GroupVerb::Unlock);
+            let public = limits.rooms_public.then_some(GroupVerb::Reveal);
+            [Some(GroupVerb::Create), open, public].into_iter().flatten().collect()
+        };
         Entering {
             walk: Walk::new(room.clone()),
             stage: if room.is_channel() { Stage::History } else { Stage::Entering },
@@ -136,7 +146,7 @@ impl Entering {
             wished: Wished::of(presence),
             said: Vec::new(),
             // A channel is made in IM.
-            may_make: may_make && !room.is_channel(),
+            makes: may_make.filter(|_| !room.is_channel()).map(makes),
             is_made: false,
             has_joined: false,
             is_left: false,
@@ -166,8 +176,11 @@ impl Entering {
         put: impl Fn(&ChatMessage, &mut Vec<u8>) -> bool,
     ) -> Vec<Vec<u8>> {
         let (wished, mut stanzas, mut bytes) = (&self.wished, Vec::new(), 0);
-        for message in self.said.iter().take(wished.stanzas.into()) {
+        for message in &self.said {
             let mut stanza = Vec::new();
+            if stanzas.len() >= wished.stanzas.into() {
+                break;
+            }
             if !wished.wants(now_ms, message) || !put(message, &mut stanza) {
                 continue;
             }
@@ -194,12 +207,13 @@ impl Entering {
                 RoomRequest::Room(room.clone(), OccupancyAsk::Enter { nick, show })
             }
             Stage::Members => self.walk.request(),
-            Stage::Making => RoomRequest::Order {
-                group: room.clone(),
-                verb: GroupVerb::Create,
-                title: room.name().into(),
-                members: Vec::new(),
-            },
+            Stage::Making => {
+                let verb = self.makes.as_ref().and_then(|all| all.front().copied());
+                let verb = verb.unwrap_or(GroupVerb::Create);
+                let title = if verb == GroupVerb::Create { room.name() } else { "" };
+                let (group, title) = (room.clone(), title.into());
+                RoomRequest::Order { group, verb, title, members: Vec::new() }
+            }
             Stage::Joining => RoomRequest::Order {
                 group: room.clone(),
                 verb: GroupVerb::Join,
@@ -210,8 +224,12 @@ impl Entering {
                 with: room.clone().into(),
                 from: Seq::MAX,
                 backwards: true,
-                // At the least the last: behind it the inbox follows.
-                count: self.wished.stanzas.max(1),
+                // At the least the last: behind it the inbox follows. More than are wanted, for
+                // changes of the group are among them that are not shown.
+                count: match self.wished.stanzas {
+                    0 => 1,
+                    wanted => (wanted + HISTORY_UNSHOWN).min(HISTORY_MAX),
+                },
             }),
         }
     }
@@ -236,13 +254,12 @@ impl Entering {
             (_, RoomAnswer::Failed(ChatFault::NotMember))
                 if self.is_first() && !self.is_made && !self.has_joined =>
             {
-                self.stage = if self.may_make { Stage::Making } else { Stage::Joining };
+                self.stage = if self.makes.is_some() { Stage::Making } else { Stage::Joining };
                 Step::Ask
             }
-            (Stage::Making, RoomAnswer::Changed) => {
-                (self.stage, self.is_made) = (Stage::Entering, true);
-                Step::Ask
-            }
+            // A setting that is refused, as by public_groups_max, is the owner's to order again.
+            (Stage::Making, RoomAnswer::Changed) => self.makes_on(),
+            (Stage::Making, RoomAnswer::Failed(_)) if self.is_made => self.makes_on(),
             // Whoever publishes in a channel is shown itself alone, too.
             (Stage::Members, RoomAnswer::Members(page)) => {
                 let own = page.members.iter().chain(page.own.as_deref());
@@ -310,6 +327,17 @@ impl Entering {
         entered.unwrap_or_else(|| alone_in(&self.walk, account))
     }
 
+    /// The room is there: what else it is made, or it is entered.
+    fn makes_on(&mut self) -> Step {
+        self.is_made = true;
+        let makes = self.makes.get_or_insert_default();
+        makes.pop_front();
+        if makes.is_empty() {
+            self.stage = Stage::Entering;
+        }
+        Step::Ask
+    }
+
     /// Whether nothing but the first question was asked.
     fn is_first(&self) -> bool {
         let is_channel = self.walk.room.is_channel();
@@ -343,7 +371,7 @@ impl Session {
     pub(in crate::server) fn presence_in_room(
         &mut self,
         now: Now,
-        (jid, rooms_max): (&Jid, u16),
+        (jid, limits): (&Jid, &ChatLimits),
         presence: &Element<'_, '_>,
         out: &mut Out,
     ) {
@@ -388,10 +416,10 @@ impl Session {
         }
         let rooms = self.rooms();
         let entering = rooms.asks.iter().filter(|ask| matches!(ask.what, RoomWhat::Enter(_)));
-        if !is_in && rooms.entered.len() + entering.count() >= rooms_max.into() {
+        if !is_in && rooms.entered.len() + entering.count() >= limits.rooms_a_session_max.into() {
             return self.refuse_entry(about, StanzaFault::PolicyViolation, out);
         }
-        let entering = Entering::new(room, nick, presence, true);
+        let entering = Entering::new(room, nick, presence, Some(limits));
         let what = RoomWhat::Enter(Box::new(entering));
         let (id, to) = (about.0.map(Box::from), to.unwrap_or_default().as_ref().into());
         self.ask_room(now, RoomAsk { stanza: "presence", id, to, what, place: None }, out);
@@ -424,7 +452,7 @@ impl Session {
         let Some(account) = self.own_address() else { return };
         let entered = entering.entered(&account);
         let told = entering.told(&entered.own.nick);
-        let Entering { walk, missed, .. } = entering;
+        let Entering { walk, missed, is_made: is_new, .. } = entering;
         let room = walk.room;
         self.forgets_kept(&room); // it was in it already
         let RoomEntered { own, others, title, last, .. } = entered;
@@ -443,7 +471,8 @@ impl Session {
         let is_hidden = room.is_channel() && title.is_empty();
         let title = if is_hidden { name_of(&room, &title) } else { &title };
         self.write_subject(&room, (None, title), out);
-        let it = Room { address: room.clone(), place, behind: place, last, own };
+        let (address, behind) = (room.clone(), place);
+        let it = Room { address, place, behind, last, own, is_new };
         let rooms = self.rooms();
         match rooms.at(&room) {
             Some(before) => *before = it,

@@ -2,14 +2,15 @@
 //!
 //! An owner can set the name, which is the group's title; the description; that only moderators
 //! speak, which is that the group is closed; that only members enter, which is that it is locked;
-//! that it is public; that it is persistent, or ends with nobody in it. The fixed settings of a
-//! group are listed, and other values for them are refused.
+//! that it is public; that it is persistent, or ends with nobody in it. Settings that groups do not
+//! have are refused: they are not passed over in silence.
 
 use super::MUC_OWNER;
 use super::walk::Walk;
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, field, fields, number};
 use crate::xml::scan::Element;
+use model::chat::GROUP_TITLE_BYTES_MAX;
 
 const CONFIGURATION: &str = "http://jabber.org/protocol/muc#roomconfig";
 const INFORMATION: &str = "http://jabber.org/protocol/muc#roominfo";
@@ -19,15 +20,28 @@ const DESCRIPTION: &str = "muc#roomconfig_roomdesc";
 const MEMBERS_ONLY: &str = "muc#roomconfig_membersonly";
 const PUBLIC: &str = "muc#roomconfig_publicroom";
 const PERSISTENT: &str = "muc#roomconfig_persistentroom";
-const WHOIS: &str = "muc#roomconfig_whois";
 
 /// Fields that are read of a form.
-const KNOWN: [&str; 8] =
-    ["FORM_TYPE", NAME, DESCRIPTION, MODERATED, MEMBERS_ONLY, PUBLIC, PERSISTENT, WHOIS];
+const KNOWN: [&str; 7] =
+    ["FORM_TYPE", NAME, DESCRIPTION, MODERATED, MEMBERS_ONLY, PUBLIC, PERSISTENT];
 
-/// Settings of every group.
-const FIXED: [(&str, bool); 2] =
-    [("muc#roomconfig_enablearchiving", true), ("muc#roomconfig_passwordprotectedroom", false)];
+/// Settings of every group, with their labels.
+const FIXED: [(&str, &str, bool); 3] = [
+    ("muc#roomconfig_changesubject", "Let everybody change the subject", false),
+    ("muc#roomconfig_enablearchiving", "Keep an archive", true),
+    ("muc#roomconfig_passwordprotectedroom", "Demand a password", false),
+];
+
+/// Fields that a form need not have, with the only values that hold here: a room that is narrower
+/// than it seems would deceive its owner.
+const REFUSED: [(&str, &[&str]); 6] = [
+    ("muc#roomconfig_roomsecret", &[""]),
+    ("muc#roomconfig_whois", &["", "anyone"]),
+    ("muc#roomconfig_allowpm", &["", "anyone"]),
+    ("muc#roomconfig_maxusers", &["", "0", "none"]),
+    ("muc#roomconfig_roomadmins", &[""]),
+    ("muc#roomconfig_roomowners", &[""]),
+];
 
 /// How a room is wanted.
 #[derive(Default)]
@@ -70,16 +84,23 @@ impl Configuration {
                 MEMBERS_ONLY => wanted.is_locked = Some(truth(&value)?),
                 PUBLIC => wanted.is_public = Some(truth(&value)?),
                 PERSISTENT => wanted.is_persistent = Some(truth(&value)?),
-                WHOIS if value != "anyone" => return Err(StanzaFault::NotAcceptable),
                 name => {
-                    let fixed = FIXED.iter().find(|(fixed, _)| *fixed == name);
-                    if fixed.is_some_and(|(_, is)| truth(&value) != Ok(*is)) {
+                    let fixed = FIXED.iter().find(|(fixed, ..)| *fixed == name);
+                    let refused = REFUSED.iter().find(|(refused, _)| *refused == name);
+                    if fixed.is_some_and(|(.., is)| truth(&value) != Ok(*is))
+                        || refused.is_some_and(|(_, only)| !only.contains(&&*value))
+                    {
                         return Err(StanzaFault::NotAcceptable);
                     }
                 }
             }
         }
-        Ok(wanted)
+        // Before anything is done: the group would refuse one setting behind others.
+        let texts = wanted.name.iter().chain(&wanted.description);
+        match texts.into_iter().all(|text| text.len() <= GROUP_TITLE_BYTES_MAX) {
+            true => Ok(wanted),
+            false => Err(StanzaFault::PolicyViolation),
+        }
     }
 }
 
@@ -90,17 +111,25 @@ fn truth(value: &str) -> Result<bool, StanzaFault> {
 /// The form of a room's owner.
 pub(super) fn configuration(walk: &Walk) -> String {
     let mut fields = field("FORM_TYPE", "hidden", &[CONFIGURATION]);
-    fields += &field(NAME, "text-single", &[&walk.title]);
-    fields += &field(DESCRIPTION, "text-single", &[&walk.description]);
-    fields += &field(MODERATED, "boolean", &[number(walk.is_closed)]);
-    fields += &field(MEMBERS_ONLY, "boolean", &[number(!walk.is_unlocked)]);
-    fields += &field(PUBLIC, "boolean", &[number(walk.is_public)]);
-    fields += &field(PERSISTENT, "boolean", &[number(!walk.is_temporary)]);
-    fields += &field(WHOIS, "list-single", &["anyone"]);
-    for (name, is) in FIXED {
-        fields += &field(name, "boolean", &[number(is)]);
+    fields += &labelled(NAME, "Name", "text-single", &walk.title);
+    fields += &labelled(DESCRIPTION, "Description", "text-single", &walk.description);
+    let settings = [
+        (MODERATED, "Let only members with a voice speak", walk.is_closed),
+        (MEMBERS_ONLY, "Let only members enter", !walk.is_unlocked),
+        (PUBLIC, "List the room publicly", walk.is_public),
+        (PERSISTENT, "Keep the room when nobody is in it", !walk.is_temporary),
+    ];
+    for (name, label, is) in settings.into_iter().chain(FIXED) {
+        fields += &labelled(name, label, "boolean", number(is));
     }
-    format!("<query xmlns='{MUC_OWNER}'><x xmlns='{FORMS}' type='form'>{fields}</x></query>")
+    let title = "<title>Room configuration</title>";
+    format!("<query xmlns='{MUC_OWNER}'><x xmlns='{FORMS}' type='form'>{title}{fields}</x></query>")
+}
+
+/// A field with a label for people.
+fn labelled(name: &str, label: &str, kind: &str, value: &str) -> String {
+    let field = field(name, kind, &[value]);
+    field.replacen("<field ", &format!("<field label='{label}' "), 1)
 }
 
 /// Description of a room, for whoever may enter it, or find it.

@@ -30,16 +30,20 @@ pub(super) struct Looking {
 pub(super) enum Glance {
     Information,
     Form,
+    Items,
     Configure(Configuration),
 }
 
 impl Looking {
+    /// Whether it is answered to whoever may enter the room.
+    fn is_for_all(&self) -> bool {
+        matches!(self.what, Glance::Information | Glance::Items)
+    }
+
     pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
         match answer {
             // How a room is configured only members hear.
-            RoomAnswer::Members(page)
-                if page.members.is_empty() && !matches!(self.what, Glance::Information) =>
-            {
+            RoomAnswer::Members(page) if page.members.is_empty() && !self.is_for_all() => {
                 Step::Refused(StanzaFault::Forbidden)
             }
             RoomAnswer::Members(page) => match self.walk.take(page, |_, _| false) {
@@ -48,13 +52,13 @@ impl Looking {
             },
             // Who subscribes to a channel hears no more of it than that it is there.
             RoomAnswer::Failed(ChatFault::Forbidden)
-                if self.walk.room.is_channel() && matches!(self.what, Glance::Information) =>
+                if self.walk.room.is_channel() && self.is_for_all() =>
             {
                 self.walk.is_channel();
                 Step::Done
             }
             RoomAnswer::Failed(ChatFault::NotMember) => Step::Refused(match self.what {
-                Glance::Information => StanzaFault::ItemNotFound,
+                Glance::Information | Glance::Items => StanzaFault::ItemNotFound,
                 Glance::Form | Glance::Configure(_) => StanzaFault::Forbidden,
             }),
             RoomAnswer::Failed(why) => Step::Refused(fault_of(why)),

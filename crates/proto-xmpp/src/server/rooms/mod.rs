@@ -44,8 +44,8 @@ use live::{LiveAsk, LiveRoom};
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
     CHANNEL_SERVICE, ChatDelivery, ChatFault, ChatRequest, ConversationsPage, GROUP_SERVICE,
-    GroupOrder, GroupVerb, HistoryPage, HistoryRange, MembersPage, MembersRange, OccupancyAsk,
-    OccupancyRequest, Occupant, PublicPage, PublicRange, RecallOrder, RoomEntered,
+    GroupOrder, GroupRole, GroupVerb, HistoryPage, HistoryRange, MembersPage, MembersRange,
+    OccupancyAsk, OccupancyRequest, Occupant, PublicPage, PublicRange, RecallOrder, RoomEntered,
 };
 use model::counters::ChatCounter;
 use model::timeline::Seq;
@@ -85,6 +85,8 @@ struct Room {
     last: u64,
     /// The occupant that the device is.
     own: Arc<Occupant>,
+    /// The device has made it, and has answered no form of it yet (10.1.3).
+    is_new: bool,
 }
 
 /// A question about rooms.
@@ -374,6 +376,10 @@ impl Session {
                 self.looks_away(&entering.walk.room, out);
                 self.refuse_entry(about, fault, out);
             }
+            (Step::Refused(fault), RoomWhat::Order(order)) => {
+                let role = self.room(order.room()).and_then(|it| it.own.role);
+                self.refuse(stanza, about, beyond(role, fault), out);
+            }
             (Step::Refused(fault), _) => self.refuse(stanza, about, fault, out),
             (_, RoomWhat::Enter(entering)) => self.enters(now, *entering, about, out),
             (_, RoomWhat::Reflect(reflecting)) => {
@@ -423,6 +429,14 @@ impl Session {
     ) {
         out.count(ChatCounter::Invalid);
         self.refuse(stanza, about, fault, out);
+    }
+}
+
+/// Why an order is refused: what is forbidden to an admin or an owner is beyond its rank (5.1.1).
+fn beyond(role: Option<GroupRole>, fault: StanzaFault) -> StanzaFault {
+    match fault {
+        StanzaFault::Forbidden if role > Some(GroupRole::Member) => StanzaFault::NotAllowed,
+        fault => fault,
     }
 }
 

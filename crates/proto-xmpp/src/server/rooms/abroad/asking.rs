@@ -133,7 +133,7 @@ impl RoomsAbroad {
             return self.cannot(stanza, fault_of(ChatFault::RateLimited));
         }
         self.begins_to_enter(room, &who);
-        let what = RoomWhat::Enter(Box::new(Entering::new(room, nick, stanza, false)));
+        let what = RoomWhat::Enter(Box::new(Entering::new(room, nick, stanza, None)));
         self.asks(now, (who, room.clone()), ("presence", stanza), what);
     }
 

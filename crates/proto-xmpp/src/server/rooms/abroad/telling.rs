@@ -64,6 +64,7 @@ impl RoomsAbroad {
             (Some(fault), _) => self.refuse(&who, stanza, about, fault),
             (None, RoomWhat::Look(Looking { walk, what })) => match what {
                 Glance::Information => self.answers(&who, about, &disco::information(&walk)),
+                Glance::Items => self.answers(&who, about, &disco::no_items()),
                 Glance::Form => self.answers(&who, about, &forms::configuration(&walk)),
                 Glance::Configure(wanted) => match Ordering::configure(&walk, wanted) {
                     Some(order) => {

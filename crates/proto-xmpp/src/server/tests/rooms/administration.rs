@@ -146,10 +146,11 @@ fn a_reason_goes_with_each_order_that_it_is_given_for_and_is_bounded() {
     assert_eq!(asked, ["remove a < b bob@a.example"]);
     let (asked, _) = done(&mut available(), &item("affiliation='outcast'", "spam"), &[None]);
     assert_eq!(asked, ["ban spam bob@a.example"]);
-    let answers = [Some(ChatFault::Unchanged), None, None];
+    const SAME: Option<ChatFault> = Some(ChatFault::Unchanged);
+    let answers = [SAME, SAME, None, None];
     let (asked, _) = done(&mut available(), &item("affiliation='admin'", "help"), &answers);
-    let all = ["promote help bob@a.example", "add help bob@a.example"];
-    assert_eq!(asked, [all[0], all[1], all[0]]);
+    let all = ["promote", "remove-owner", "add", "promote"];
+    assert_eq!(asked, all.map(|verb| format!("{verb} help bob@a.example")));
     let longest = "x".repeat(REASON_BYTES_MAX);
     let (asked, _) = done(&mut available(), &item("role='none'", &longest), &[None]);
     assert_eq!(asked, [format!("remove {longest} bob@a.example")]);
@@ -199,6 +200,11 @@ fn orders_that_are_refused_end_with_the_fault_of_the_book() {
         let (asked, shown) = done(&mut available(), stanza, &[Some(why)]);
         assert!(shown.contains(condition) && asked.len() == 1, "{why:?}: {shown}");
     }
+    // An admin or an owner in the room hears that somebody is not below it (5.1.1).
+    let mut side = available();
+    enters(&mut side, &[("bob", GroupRole::Owner, false), ("ann", GroupRole::Admin, false)], &[]);
+    let (_, shown) = done(&mut side, &remove, &[Some(ChatFault::Forbidden)]);
+    assert!(shown.contains("not-allowed"), "{shown}");
     let add = admin("set", "<item affiliation='member' jid='bob@a.example'/>");
     for (why, condition) in [
         (ChatFault::UnknownAccount, "item-not-found"),
@@ -404,21 +410,25 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
         let fields: String = fields.iter().map(field).collect();
         owner("set", &format!("<x xmlns='jabber:x:data' type='submit'>{fields}</x>"))
     };
+    let long = "x".repeat(GROUP_TITLE_BYTES_MAX + 1);
     let mut side = available();
     says(&mut side, &owner("get", ""));
     let (number, range) = asks_for_members(&mut side);
     assert_eq!(range.count, 1);
     let shown = told(&mut side, members(number, &TWO, true));
     for (name, value) in
-        [("roomname", "Lunch &amp; co"), ("moderatedroom", "1"), ("whois", "anyone")]
+        [("roomname", "Lunch &amp; co"), ("moderatedroom", "1"), ("changesubject", "0")]
     {
         let field = format!("var='muc#roomconfig_{name}'");
         let (_, rest) = shown.split_once(&field).expect("a field");
         let (value_of, _) = rest.split_once("</value>").expect("a value");
         assert!(value_of.ends_with(&format!("<value>{value}")), "{name}: {value_of}");
     }
+    assert!(!shown.contains("whois"), "clients choose a value that is refused");
+    assert!(shown.contains("<field label='Name' var='muc#roomconfig_roomname'"), "{shown}");
     for (fields, orders) in [
         (vec![], vec![]),
+        (vec![("whois", "anyone"), ("roomsecret", ""), ("maxusers", "none")], vec![]),
         (vec![("roomname", "Lunch &amp; co"), ("moderatedroom", "0")], vec![]),
         (vec![("roomname", "dinner")], vec!["rename dinner"]),
         (vec![("moderatedroom", "true"), ("membersonly", "1")], vec!["close"]),
@@ -448,6 +458,12 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
         (vec![("membersonly", "king")], "bad-request"),
         (vec![("publicroom", "1"), ("publicroom", "1")], "bad-request"),
         (vec![("whois", "moderators")], "not-acceptable"),
+        (vec![("roomsecret", "sesame")], "not-acceptable"),
+        (vec![("allowpm", "moderators")], "not-acceptable"),
+        (vec![("maxusers", "2")], "not-acceptable"),
+        (vec![("roomowners", "bob@a.example")], "not-acceptable"),
+        (vec![("changesubject", "1")], "not-acceptable"),
+        (vec![("membersonly", "1"), ("roomname", &long)], "policy-violation"),
         (vec![("moderatedroom", "perhaps")], "bad-request"),
     ] {
         let mut side = available();

@@ -191,7 +191,7 @@ fn whoever_enters_is_shown_who_is_there_what_was_said_and_the_title_in_this_orde
     assert_eq!(told(&mut side, entered(number, &TWO)), "");
     let (number, range) = asks_for_history(&mut side);
     assert_eq!((range.with, range.from), (address(ROOM).into(), u64::MAX));
-    assert_eq!((range.backwards, range.count), (true, 20));
+    assert_eq!((range.backwards, range.count), (true, 40), "some of it may not be shown");
     let shown = told(&mut side, history(number, &[(3, "one"), (4, "<two>")]));
     let shown = stanzas(&shown);
     assert_eq!(
@@ -273,12 +273,12 @@ fn as_much_of_the_history_is_shown_as_is_wanted() {
         assert_eq!(comes(&mut side, 13, said("bob", 4, Content::text("three"))), "", "it had that");
         (range.count, count)
     };
-    assert_eq!(shown("maxstanzas='2'"), (2, 2));
+    assert_eq!(shown("maxstanzas='2'"), (22, 2));
     assert_eq!(shown("maxstanzas='0'"), (1, 0));
     assert_eq!(shown("maxstanzas='1000'"), (50, 3));
-    assert_eq!(shown("maxstanzas='x'"), (20, 3));
-    assert_eq!(shown("maxchars='0'"), (20, 0));
-    assert_eq!(shown("maxchars='500'"), (20, 1));
+    assert_eq!(shown("maxstanzas='x'"), (40, 3));
+    assert_eq!(shown("maxchars='0'"), (40, 0));
+    assert_eq!(shown("maxchars='500'"), (40, 1));
     assert_eq!(shown("seconds='0'").1, 3, "the clock of tests stands before what was said");
     assert_eq!(shown("since='2023-11-14T22:13:20Z'").1, 3);
     assert_eq!(shown("since='2023-11-14T22:13:21Z'").1, 0);
@@ -298,6 +298,12 @@ fn a_room_that_there_never_was_is_made_and_one_that_is_another_s_is_not_entered(
     assert_eq!((order.verb, order.group), (GroupVerb::Create, Some(address(ROOM).into())));
     assert_eq!((&*order.title, order.members.len()), ("lunch", 0));
     assert_eq!(changed(&mut side, number), "");
+    let (number, order) = gives_order(&mut side);
+    assert_eq!((order.verb, &*order.title), (GroupVerb::Unlock, ""));
+    assert_eq!(changed(&mut side, number), "");
+    let (number, order) = gives_order(&mut side);
+    assert_eq!(order.verb, GroupVerb::Reveal);
+    assert_eq!(failed(&mut side, number, ChatFault::PublicFull), "", "it is hidden then");
     let (number, _) = asks_room(&mut side);
     told(&mut side, entered(number, &[("ann", GroupRole::Owner, false)]));
     let (number, _) = asks_for_history(&mut side);
@@ -320,6 +326,41 @@ fn a_room_that_there_never_was_is_made_and_one_that_is_another_s_is_not_entered(
          <registration-required xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></presence>"
     );
     assert!(is_at_rest(&mut side));
+}
+
+#[test]
+fn a_new_room_is_what_the_settings_say_and_is_gone_when_its_first_form_is_cancelled() {
+    let form = |kind: &str| {
+        let form = format!("<x xmlns='jabber:x:data' type='{kind}'/>");
+        let query = format!("<query xmlns='http://jabber.org/protocol/muc#owner'>{form}</query>");
+        format!("<iq type='set' id='q' to='{ROOM}'>{query}</iq>")
+    };
+    for (answered, is_gone) in [(vec![], true), (vec!["submit"], false)] {
+        let mut side = available();
+        (side.limits.chat.rooms_open, side.limits.chat.rooms_public) = (false, false);
+        says(&mut side, ENTER);
+        let (number, _) = asks_room(&mut side);
+        failed(&mut side, number, ChatFault::NotMember);
+        let (number, _) = gives_order(&mut side);
+        changed(&mut side, number);
+        let (number, _) = asks_room(&mut side);
+        told(&mut side, entered(number, &[("ann", GroupRole::Owner, false)]));
+        let (number, _) = asks_for_history(&mut side);
+        told(&mut side, history(number, &[]));
+        for kind in &answered {
+            says(&mut side, &form(kind));
+            let (number, _) = asks_for_members(&mut side);
+            told(&mut side, members(number, &TWO, false));
+        }
+        says(&mut side, &form("cancel"));
+        match asks(&mut side) {
+            ChatRequest::Group { order, .. } => {
+                assert!(is_gone && order.verb == GroupVerb::Dissolve);
+            }
+            ChatRequest::Members { .. } => assert!(!is_gone),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]
