@@ -42,8 +42,8 @@ struct Look {
     /// The session has left, or could not enter. Its look is kept until it enters a room later than
     /// a minute after `since`, so that leaving does not let it enter sooner.
     is_over: bool,
-    /// How often the session has entered, changed its name or sent a show there, and since when that
-    /// counts.
+    /// How often the session has entered, changed its name or sent a show there, and since when
+    /// that counts.
     count: u16,
     since: Instant,
     /// The newest show, if it has not been sent yet.

@@ -30,7 +30,8 @@ struct Seat {
     show: OccupantShow,
 }
 
-/// An occupant, with the form of its name that is compared, and its seats in the order in which they said how they are there.
+/// An occupant, with the form of its name that is compared, and its seats in the order in which
+/// they said how they are there.
 struct Seated {
     shown: Arc<Occupant>,
     key: Box<str>,
@@ -197,9 +198,9 @@ impl Room {
         self.strangers.get_or_insert_with(|| hearers(all)).clone()
     }
 
-    /// Takes the number of the next news; none: the room is too large for everybody to be told. It is
-    /// large with more seats than `most`, until it has half as many; then its devices, which were
-    /// not told who left, miss a number, and so enter anew.
+    /// Takes the number of the next news; none: the room is too large for everybody to be told. It
+    /// is large with more seats than `most`, until it has half as many; then its devices, which
+    /// were not told who left, miss a number, and so enter anew.
     pub(crate) fn next_number(&mut self, most: usize) -> Option<u64> {
         let was_large = self.is_large;
         self.is_large = self.seats > if was_large { most / 2 } else { most };

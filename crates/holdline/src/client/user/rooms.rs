@@ -1,7 +1,8 @@
 //! Rooms of another server become groups.
 //!
 //! A group is made in the name of its first owner, before anything that was said in it; members,
-//! roles and settings stand before that, too. Invariant: what was done for a room before is passed over, so that a second run changes nothing.
+//! roles and settings stand before that, too. Invariant: what was done for a room before is passed
+//! over, so that a second run changes nothing.
 
 use super::contents::{Batched, Contents};
 use super::moved::made_id;

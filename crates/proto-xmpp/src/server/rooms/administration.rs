@@ -47,7 +47,7 @@ struct Order {
     members: Vec<Addressee>,
     /// The occupant that it is about, whose account is to be looked up, or who is shown out.
     nick: Option<Box<str>>,
-    /// It is about whoever gives it.
+    /// Whether the account that gives it is the one that it is about.
     is_own: bool,
 }
 
