@@ -18,39 +18,37 @@ fn new_node(name: &str) -> NewNode {
     NewNode { node: None, name: name.to_owned(), advertise: vec![format!("{name}:1883")] }
 }
 
-/// A cluster of two logs with so many nodes in its table.
-fn cluster(nats: &NatsServers, nodes: u16) -> Operations {
+/// A cluster of two logs with one node in its table.
+fn cluster(nats: &NatsServers) -> Operations {
     let operations = operations(nats);
     let plan = operations.create(node::fingerprint(), TEST.logs, new_node("n1")).expect("a plan");
     assert_eq!(plan.node().number(), 1);
     assert!(plan.lines().iter().any(|line| line.contains("3 copies")), "{:?}", plan.lines());
     plan.carry_out().expect("it is made");
-    for number in 2..=nodes {
-        let plan = operations.join(node::fingerprint(), new_node(&format!("n{number}")));
-        let plan = plan.expect("a plan");
-        assert_eq!((plan.node().number(), plan.logs()), (number, TEST.logs));
-        plan.carry_out().expect("it joins");
-    }
     let again = operations.create(node::fingerprint(), TEST.logs, new_node("n9"));
     let refused = again.err().expect("it exists").to_string();
     assert!(refused.contains("exists already"), "{refused}");
     operations
 }
 
-/// Begins two nodes without data. The first one leads, and only when it has heard the other one.
-fn begin(addresses: &[String], one: &mut Node, (others, two): (&[String], &mut Node)) {
-    one.begin(addresses);
-    one.until("it is connected", |status| status.is_connected);
-    two.begin(others);
+/// A cluster of two nodes, of which the first one leads: it is alone in the table until it does. Of
+/// two empty nodes in the table either may lead first. `wire`: addresses of NATS for the first one.
+fn two_nodes(nats: &NatsServers, wire: &[String]) -> (Operations, Node, Node) {
+    let operations = cluster(nats);
+    let (mut one, mut two) = (Node::new(1), Node::new(2));
+    one.begin(wire);
+    one.lead();
+    let plan = operations.join(node::fingerprint(), new_node("n2")).expect("a plan");
+    assert_eq!((plan.node(), plan.logs()), (two.number(), TEST.logs));
+    plan.carry_out().expect("it joins");
+    two.begin(&nats.addresses());
+    (operations, one, two)
 }
 
 #[test]
 fn a_standby_has_everything_that_was_answered_when_its_leader_is_gone() {
     let servers = NatsServers::start(3);
-    let operations = cluster(&servers, 2);
-    let (mut one, mut two) = (Node::new(1), Node::new(2));
-    begin(&servers.addresses(), &mut one, (&servers.addresses(), &mut two));
-    one.lead();
+    let (operations, mut one, mut two) = two_nodes(&servers, &servers.addresses());
     one.write(300);
     two.until("it follows", |status| status.logs.iter().all(|log| log.index > 0 && log.lag == 0));
     one.write(50);
@@ -111,7 +109,7 @@ fn a_standby_has_everything_that_was_answered_when_its_leader_is_gone() {
 #[test]
 fn a_copy_of_a_node_s_folder_does_not_lead_while_the_node_runs_and_hinders_it_no_more_when_gone() {
     let servers = NatsServers::start(3);
-    cluster(&servers, 1);
+    cluster(&servers);
     let mut one = Node::new(1);
     one.begin(&servers.addresses());
     one.lead();
@@ -141,10 +139,7 @@ fn a_copy_of_a_node_s_folder_does_not_lead_while_the_node_runs_and_hinders_it_no
 #[test]
 fn a_stream_that_is_removed_begins_anew_behind_the_leaders_disk() {
     let servers = NatsServers::start(3);
-    cluster(&servers, 2);
-    let (mut one, mut two) = (Node::new(1), Node::new(2));
-    begin(&servers.addresses(), &mut one, (&servers.addresses(), &mut two));
-    one.lead();
+    let (_, mut one, mut two) = two_nodes(&servers, &servers.addresses());
     one.write(100);
     two.until("it follows", |status| status.logs.iter().all(|log| log.index > 0 && log.lag == 0));
     for log in 0..TEST.logs {
@@ -166,11 +161,8 @@ fn a_stream_that_is_removed_begins_anew_behind_the_leaders_disk() {
 #[test]
 fn a_leader_that_is_cut_off_acknowledges_nothing_and_leaves_when_it_is_back() {
     let servers = NatsServers::start(3);
-    cluster(&servers, 2);
     let wire = proxy::Proxy::begin(&servers.ports());
-    let (mut one, mut two) = (Node::new(1), Node::new(2));
-    begin(&wire.addresses(), &mut one, (&servers.addresses(), &mut two));
-    one.lead();
+    let (_, mut one, mut two) = two_nodes(&servers, &wire.addresses());
     one.write(100);
     two.until("it follows", |status| status.logs.iter().all(|log| log.index > 0 && log.lag == 0));
     wire.cut(true);
