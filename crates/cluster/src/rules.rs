@@ -49,6 +49,8 @@ pub(crate) enum Rule {
     Isolation,
     /// A leader that hung or was out of reach reads the stream before it publishes anything.
     LookAfterSilence,
+    /// A leader in doubt about its stream purges nothing before it has read the stream.
+    LookBeforePurge,
     /// A leader that hears of a later Lead in a copy leads no more.
     HeedLaterEpochs,
     /// A log that was copied up to a hole is copied anew.
@@ -81,7 +83,7 @@ mod broken {
     thread_local! { static BROKEN: Cell<Option<Rule>> = const { Cell::new(None) }; }
 
     impl Rule {
-        pub(crate) const ALL: [Rule; 25] = [
+        pub(crate) const ALL: [Rule; 26] = [
             Rule::ChainFollows,
             Rule::EpochIsTheLastLeads,
             Rule::BeginWithTheFirstPart,
@@ -103,6 +105,7 @@ mod broken {
             Rule::NoticeForgetting,
             Rule::Isolation,
             Rule::LookAfterSilence,
+            Rule::LookBeforePurge,
             Rule::HeedLaterEpochs,
             Rule::CopyAnewBehindAGap,
             Rule::CopyWhatIsFurther,

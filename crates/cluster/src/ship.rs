@@ -75,7 +75,7 @@ pub struct Shipper {
     flights: VecDeque<Flight>,
     round: u64,
     asks: Ask,
-    /// The stream was read since somebody wanted to know whether it goes on.
+    /// The stream was read to its end since it last was in doubt whether it goes on.
     has_looked: bool,
     /// The number of the first flight.
     first: u32,

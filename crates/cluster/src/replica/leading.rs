@@ -39,10 +39,9 @@ impl Replica {
         if self.hears_of_a_later_epoch(view) {
             return self.close(now, ClosedBy::Deposed, out);
         }
-        if self.is_cut_off(view) {
-            self.is_isolated = true;
-        } else if self.is_isolated && now >= self.next_look {
-            // Proof is back: whether somebody else leads by now, the stream knows.
+        self.is_isolated |= self.is_cut_off(view);
+        if self.is_isolated && now >= self.next_look {
+            // Whether somebody else leads by now, the stream knows.
             self.next_look = now + EVERY;
             self.ship(out, |ship, out| ship.look(now, out));
         } else if view.proof.is_late(now) && now >= self.next_look {
@@ -50,7 +49,7 @@ impl Replica {
             self.look_after_silence(now, out);
         }
         self.look_at_entry(view, out);
-        if now >= self.next_trim {
+        if now >= self.next_trim && self.knows_stream() {
             self.next_trim = now + EVERY;
             self.trim(view, out);
         }
@@ -69,6 +68,14 @@ impl Replica {
     fn hears_of_a_later_epoch(&self, view: &NodeView<'_>) -> bool {
         let mut others = self.heard(view);
         Rule::HeedLaterEpochs.holds() && others.any(|(_, told)| told.epoch > self.epoch)
+    }
+
+    /// Whether nothing happened since the stream was last read that puts it in doubt. Else it may
+    /// have forgotten its end, and have a rival's batches where this leader's own ones were: a
+    /// purge has no fence.
+    fn knows_stream(&self) -> bool {
+        let has_looked = self.ship.as_ref().is_some_and(Shipper::has_looked);
+        has_looked || !Rule::LookBeforePurge.holds()
     }
 
     fn trim(&mut self, view: &NodeView<'_>, out: &mut Vec<LogCommand>) {

@@ -255,6 +255,22 @@ impl Bench {
         self.replica.beat().role == LogRole::Leading
     }
 
+    /// The copy of node 3 has all that the leader has, on its disk.
+    fn hear_of_copy(&mut self) {
+        let (epoch, index) = (1, self.replica.own().end().index);
+        let role = LogRole::Following;
+        self.hear(3, LogBeat { log: 0, role, generation: 1, epoch, index, synced: index });
+    }
+
+    /// The first sequences that stay after each purge.
+    fn purges(&self) -> Vec<u64> {
+        let below = |it: &LogCommand| match it {
+            LogCommand::Purge { below, .. } => Some(*below),
+            _ => None,
+        };
+        self.done.iter().filter_map(below).collect()
+    }
+
     fn claims(&self) -> bool {
         self.done.iter().any(|it| matches!(it, LogCommand::Claim { .. }))
     }
@@ -281,6 +297,23 @@ fn leading() -> Bench {
     let entry = LogEntry { generation: 1, followers, ..LogEntry::default() };
     let mut bench = Bench::new(&[], 0, Some(entry));
     assert!(bench.run(9).opened() == [1] && bench.leads());
+    bench
+}
+
+/// Node 2, which leads by the epoch 1 and has written two batches behind its Lead; nodes 1 and 3
+/// have copies.
+fn leading_with_copies() -> Bench {
+    let followers = [2, 1, 3].map(|node| by(node).node).to_vec();
+    let entry = LogEntry { generation: 1, followers, ..LogEntry::default() };
+    let mut bench = Bench::new(&[], 0, Some(entry));
+    bench.copies = vec![empty(), empty()];
+    assert!(bench.run(9).opened() == [1] && bench.leads());
+    for payload in [b"a", b"b"] {
+        let next = batch(bench.disk[bench.disk.len() - 1].end(), 1, &[payload]);
+        bench.disk.push(next.clone());
+        bench.on(LogEvent::Written { batch: next });
+    }
+    assert_eq!(bench.stream().messages.len(), 3);
     bench
 }
 
@@ -668,4 +701,38 @@ fn a_stream_that_lacks_what_a_leader_told_is_not_gone_on_with_for_a_minute() {
     assert_eq!(opened(90).len(), 1);
     let rule = Rule::NoticeForgetting;
     assert_eq!(without(rule, || opened(12)), [2], "without the rule it is lost at once");
+}
+
+/// The stream forgot the end of a leader that is cut off, and another node leads behind what is
+/// left. Beats of a copy arrive first when the leader reaches NATS again.
+#[test]
+fn a_leader_that_was_cut_off_purges_nothing_before_it_has_read_the_stream() {
+    let purged = || {
+        let mut bench = leading_with_copies();
+        (bench.is_unproved, bench.is_deaf) = (true, true);
+        bench.run(20);
+        let lead = bench.disk[0].clone();
+        bench.stream().messages.truncate(1);
+        let rival = StreamBatch::lead(lead.end(), 2, by(1));
+        bench.stream().messages.extend(messages(1, &[&rival]));
+        bench.hear_of_copy();
+        bench.run(2);
+        bench.purges()
+    };
+    assert!(purged().is_empty());
+    let rule = Rule::LookBeforePurge;
+    assert_eq!(without(rule, purged), [3], "without the rule the rival's Lead is purged");
+}
+
+/// NATS has no room for the table's values either. A purge makes room.
+#[test]
+fn a_leader_without_proof_purges_what_it_has_just_read() {
+    for seconds in [8, 30] {
+        let mut bench = leading_with_copies();
+        bench.is_unproved = true;
+        bench.run(seconds);
+        bench.hear_of_copy();
+        bench.run(2);
+        assert_eq!(bench.purges(), [3], "{seconds} s");
+    }
 }

@@ -38,6 +38,7 @@ impl Shipper {
     /// Gives up what is on its way, and reads the stream.
     pub(super) fn settle(&mut self, now: Instant, out: &mut Vec<LogCommand>) {
         self.give_up();
+        self.has_looked = false;
         if !Rule::SettleByReading.holds() {
             return self.send(now, out);
         }

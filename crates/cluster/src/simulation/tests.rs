@@ -115,6 +115,7 @@ const DIRECTED: &[Rule] = &[
     Rule::EmptyStreamIsNoBeginning,
     Rule::FollowTheGeneration,
     Rule::LookAfterSilence,
+    Rule::LookBeforePurge,
     Rule::HeedLaterEpochs,
     Rule::EmptyTableIsNoBeginning,
 ];
