@@ -123,7 +123,11 @@ impl Replica {
                 true => self.name_generation(view, out),
                 false => self.give_way(now),
             },
-            Step::Create { again, .. } if now >= *again => self.create(view, out),
+            Step::Create { again, .. } if now >= *again => match self.is_replaced() {
+                false => self.create(view, out),
+                true if self.is_open => self.close(now, ClosedBy::Deposed, out),
+                true => self.give_way(now),
+            },
             _ => {}
         }
     }
@@ -407,6 +411,12 @@ impl Replica {
             Some(_) => self.create(view, out),
             None => *again = view.now + ANSWER / 4, // the watcher will tell why
         }
+    }
+
+    /// Whether the table has a later claim. Whoever made it may have ended and removed the stream
+    /// of this generation: made anew, it would take a Lead that is over.
+    fn is_replaced(&self) -> bool {
+        self.entry.as_ref().is_some_and(|(_, entry)| entry.epoch > self.epoch)
     }
 
     /// The table names the next generation: its stream is made.

@@ -73,6 +73,8 @@ struct Bench {
     stale: u64,
     /// NATS has no room.
     is_full: bool,
+    /// No stream is made.
+    makes_none: bool,
     /// Publishes are not answered.
     is_mute: bool,
     /// Readings are not answered.
@@ -104,6 +106,7 @@ impl Bench {
             late_result: None,
             stale: 0,
             is_full: false,
+            makes_none: false,
             is_mute: false,
             is_deaf: false,
             is_unproved: false,
@@ -175,6 +178,7 @@ impl Bench {
                 let page = self.page(generation, from, wait).filter(|_| !self.is_deaf);
                 events.extend(page.map(|result| LogEvent::Read { ask, result }));
             }
+            LogCommand::Create { .. } if self.makes_none => {}
             LogCommand::Create { generation, ask } => {
                 if let Some((expected, message)) = self.late.take() {
                     self.late_result = Some(self.stream().publish(expected, message));
@@ -735,4 +739,29 @@ fn a_leader_without_proof_purges_what_it_has_just_read() {
         bench.run(2);
         assert_eq!(bench.purges(), [3], "{seconds} s");
     }
+}
+
+/// The request for the stream of generation 2 gets lost. Another node claims meanwhile, ends that
+/// generation, and removes its stream.
+#[test]
+fn a_claimer_whose_claim_is_replaced_does_not_make_a_stream_anew_that_is_over() {
+    let [lead, a, b, _] = four();
+    let mut bench = Bench::new(&[&lead, &a, &b], 3, led());
+    bench.stream().messages = messages(1, &[&lead, &a]);
+    (bench.copies, bench.makes_none) = (vec![empty()], true);
+    bench.run(12);
+    let creates = |bench: &Bench| {
+        let is_it = |it: &&LogCommand| matches!(it, LogCommand::Create { generation: 2, .. });
+        bench.done.iter().filter(is_it).count()
+    };
+    let before = creates(&bench);
+    assert!(before > 0, "it is asked for");
+    let (revision, entry) = bench.table.clone().expect("there");
+    let (leader, followers) = (Some(by(3)), vec![by(1).node, by(2).node]);
+    let epoch = entry.epoch + 1;
+    bench.table = Some((revision + 1, LogEntry { epoch, leader, followers, ..entry }));
+    bench.tell_table();
+    bench.makes_none = false;
+    bench.run(5);
+    assert!(creates(&bench) == before && bench.opened().is_empty());
 }
