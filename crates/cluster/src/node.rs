@@ -197,7 +197,7 @@ pub struct ClockSkews {
 }
 
 /// Difference of two clocks from which on it is reported: the leader's clock expires messages.
-pub const SKEW_TOLD_S: u32 = 30;
+const SKEW_TOLD_S: u32 = 30;
 
 /// Time after a hang in which beats are ignored: beats that waited carry old clock readings.
 const CATCHES_UP: Duration = Duration::from_secs(5);
@@ -228,8 +228,17 @@ impl ClockSkews {
 
     /// The largest difference of the nodes that were heard lately, seconds.
     pub fn largest(&self, now: Instant) -> u32 {
-        let lately = self.known.values().filter(|(at, ..)| now.since(*at) < GONE);
-        lately.map(|(_, seconds, _)| *seconds).max().unwrap_or(0)
+        self.lately(now).map(|(seconds, _)| seconds).max().unwrap_or(0)
+    }
+
+    /// Whether a difference was reported that is not over, of a node that was heard lately.
+    pub fn differ(&self, now: Instant) -> bool {
+        self.lately(now).any(|(_, is_told)| is_told)
+    }
+
+    fn lately(&self, now: Instant) -> impl Iterator<Item = (u32, bool)> {
+        let lately = self.known.values().filter(move |(at, ..)| now.since(*at) < GONE);
+        lately.map(|(_, seconds, is_told)| (*seconds, *is_told))
     }
 }
 
@@ -309,9 +318,11 @@ mod tests {
         assert_eq!(skews.note(at(1), node, 29), None);
         assert_eq!(skews.note(at(2), node, 300), Some(true));
         assert_eq!(skews.note(at(3), node, 20), None);
-        assert_eq!(skews.largest(at(4)), 20);
+        assert!(skews.largest(at(4)) == 20 && skews.differ(at(4)), "it is not over yet");
         assert_eq!(skews.note(at(5), node, 2), Some(false));
-        assert_eq!(skews.largest(at(60)), 0, "it is not heard any more");
+        assert!(!skews.differ(at(5)));
+        assert_eq!(skews.note(at(6), node, 40), Some(true));
+        assert_eq!((skews.largest(at(60)), skews.differ(at(60))), (0, false), "it is not heard");
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct ClusterStatus {
     pub lost_unseen: u64,
     /// The largest difference between this node's clock and that of a node that beats, seconds.
     pub clock_skew_s: u32,
+    /// Whether this node's clock differs from another one's, as was reported.
+    pub clocks_differ: bool,
     /// Copies beside the leader's that are wanted.
     pub followers_wanted: u16,
     /// Its logs.
@@ -54,6 +56,7 @@ impl ClusterStatus {
             lost: 0,
             lost_unseen: 0,
             clock_skew_s: 0,
+            clocks_differ: false,
             followers_wanted: settings.followers,
             logs: Vec::new(),
             nodes: Vec::new(),

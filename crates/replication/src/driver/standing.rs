@@ -130,6 +130,7 @@ impl Driver {
             lost: self.lost,
             lost_unseen: self.lost_unseen,
             clock_skew_s: self.skews.largest(now),
+            clocks_differ: self.skews.differ(now),
             followers_wanted: self.settings.followers,
             logs: self.slots.iter().map(|slot| self.log_status(now, slot.log)).collect(),
             nodes: self.node_status(now),

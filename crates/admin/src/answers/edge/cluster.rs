@@ -37,6 +37,8 @@ pub struct ClusterView {
     pub lost_unseen: u64,
     /// The largest difference between this node's clock and that of another node, seconds.
     pub clock_skew_s: u32,
+    /// Whether such a difference reached 30 s, and has not been below 10 s since.
+    pub clocks_differ: bool,
     /// Followers that there should be.
     pub followers_wanted: u16,
     /// Followers that are there, and close behind the leader.

@@ -38,9 +38,6 @@ const STORE_CRITICAL_PERCENT: u64 = 90;
 /// Intervals after which the newest scheduled backup is too old.
 const BACKUP_INTERVALS: u64 = 2;
 
-/// Difference of two nodes' clocks from which on an alarm is raised, seconds.
-const SKEW_S: u32 = 30;
-
 /// Reasons for which a message is dropped that was to be delivered.
 const LOSSES: [&str; 5] = ["queue_bytes", "queue_count", "slow_reader", "store_full", "busy"];
 
@@ -312,7 +309,7 @@ fn of_cluster(cluster: &ClusterView) -> Vec<Condition> {
         let subject = node.node.to_string();
         found.push(Condition { kind: &alarms::NODE_UNREACHABLE, subject, text });
     }
-    if cluster.clock_skew_s >= SKEW_S {
+    if cluster.clocks_differ {
         let text = format!("the clocks of two nodes differ by {} s", cluster.clock_skew_s);
         found.push(one(&alarms::CLOCK_DIFFERS, text));
     }
@@ -388,7 +385,8 @@ mod tests {
         assert_eq!(of_cluster(&well), []);
         let mut ill = well.clone();
         (ill.followers, ill.nodes[1]) = (0, node(2, Some(90_000), &["mqtt=10.0.0.2:1883"]));
-        (ill.full, ill.isolated, ill.lost_unseen, ill.clock_skew_s) = (true, true, 7, 300);
+        (ill.full, ill.isolated, ill.lost_unseen) = (true, true, 7);
+        (ill.clock_skew_s, ill.clocks_differ) = (300, true);
         let found = of_cluster(&ill);
         let kinds: Vec<_> = found.iter().map(|it| it.kind.name).collect();
         let all = [

@@ -25,6 +25,7 @@ pub(super) fn view(status: &ClusterStatus) -> ClusterView {
         lost: status.lost,
         lost_unseen: status.lost_unseen,
         clock_skew_s: status.clock_skew_s,
+        clocks_differ: status.clocks_differ,
         followers_wanted: status.followers_wanted,
         followers: followers(status),
         nodes: status.nodes.iter().map(node).collect(),
