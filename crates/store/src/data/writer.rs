@@ -91,14 +91,16 @@ impl<F: Fn(Party, Vec<Completion>)> Writer<F> {
         }
     }
 
-    /// Answers leave, at once or when what they tell of is acknowledged. A refusal for want of room
-    /// leaves at once, as `Busy` does: a stream without room may acknowledge nothing for long.
+    /// Answers leave, at once or when what they tell of is acknowledged. A refusal that stored
+    /// nothing leaves at once: a stream without room may acknowledge nothing for long.
     fn answer(&mut self, answers: impl Iterator<Item = Answered>) {
         match self.engine.awaited() {
             0 => tell(&self.on_complete, answers),
             index => {
-                let is_full = |(_, answer): &Answered| *answer == Err(StoreError::Full);
-                let (refused, held): (Vec<_>, Vec<_>) = answers.partition(is_full);
+                let is_refused = |(_, answer): &Answered| {
+                    matches!(answer, Err(StoreError::Full | StoreError::Busy))
+                };
+                let (refused, held): (Vec<_>, Vec<_>) = answers.partition(is_refused);
                 tell(&self.on_complete, refused.into_iter());
                 self.held.hold(index, Leaving::Answers(held));
             }

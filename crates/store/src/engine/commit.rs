@@ -81,6 +81,11 @@ impl Engine {
         writes.iter().map(answer).collect()
     }
 
+    /// Whether a client would wait for a row of this table until the stream has room.
+    fn must_wait(&self, table: Table) -> bool {
+        self.log.is_stream_full() && ASKED_FOR.contains(&table)
+    }
+
     /// Commits what is in the log's batch, or takes it back.
     pub(super) fn finish_batch(
         &mut self,
@@ -173,7 +178,9 @@ impl Engine {
             {
                 return Err(StoreError::TooLarge);
             }
-            Write::Put { value, .. } if ending && value.len() > SMALL_ROW_BYTES => {
+            Write::Put { table, value, .. }
+                if ending && (value.len() > SMALL_ROW_BYTES || self.must_wait(*table)) =>
+            {
                 return Err(StoreError::Full);
             }
             Write::Put { table, key, value } => {
@@ -519,6 +526,10 @@ impl<'a> Targets<'a> {
         self.to.iter().copied().zip(self.seqs.iter().copied())
     }
 }
+
+/// Tables with rows that a client asks for, and for which it waits.
+const ASKED_FOR: [Table; 4] =
+    [Table::Sessions, Table::Subscriptions, Table::Retained, Table::Delayed];
 
 /// Whether a batch of this purpose takes an append.
 fn takes(purpose: Purpose, append: &Append) -> bool {

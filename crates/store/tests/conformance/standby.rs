@@ -295,6 +295,12 @@ fn a_log_leads_on_in_the_epoch_of_a_lead_that_it_followed() {
     look(10);
     submit(&logs, vec![(1, append(2))]);
     assert_eq!(told.wait(1), Err(StoreError::Full));
+    // Nor a small row that a client waits for, though a full disk would take it.
+    for (table, ticket) in [Table::Retained, Table::Sessions].into_iter().zip(12..) {
+        let put = Write::Put { table, key: [1].into(), value: [1].into() };
+        submit(&logs, vec![(ticket, Call::Write(put))]);
+        assert_eq!(told.wait(ticket), Err(StoreError::Full), "{table:?}");
+    }
     assert_eq!(on.all().len(), 1, "it was not written");
     logs.stream_full(0, false);
     look(11);
@@ -311,6 +317,12 @@ fn a_log_leads_on_in_the_epoch_of_a_lead_that_it_followed() {
         submit(&logs, vec![(ticket, append(5))]); // until the writer has heard of the stream
         ticket += 1;
         std::thread::yield_now();
+    }
+    for (ticket, refused) in (ticket..).zip([StoreError::Full, StoreError::Busy]) {
+        let Call::Write(Write::Append(plain)) = append(6) else { unreachable!("an append") };
+        let ordered = Append { heard: Some(0), ..plain };
+        submit(&logs, vec![(ticket, Call::Write(Write::Append(ordered)))]);
+        assert_eq!(told.wait(ticket), Err(refused), "the second would overtake the first");
     }
     logs.acknowledge(0, on.last());
     assert!(told.wait(3).is_ok());
