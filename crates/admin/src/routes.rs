@@ -44,7 +44,7 @@ fn pair(pair: Pair) -> Result<(String, String), Fault> {
 }
 
 /// A query; an invalid one is refused likewise.
-type Asked<T> = Result<Query<T>, QueryRejection>;
+pub(crate) type Asked<T> = Result<Query<T>, QueryRejection>;
 
 fn asked<T>(query: Asked<T>) -> Result<T, Fault> {
     query.map(|Query(query)| query).map_err(|error| invalid_query(&error.body_text()))

@@ -83,6 +83,8 @@ pub struct LogStatus {
     pub synced: u64,
     /// How far it is behind the leader, records.
     pub lag: u64,
+    /// Whether this node's disk has no room for it.
+    pub is_disk_full: bool,
     /// Bytes in the stream, as NATS tells.
     pub stream_bytes: u64,
     /// Acknowledgements of the stream so far.

@@ -205,6 +205,7 @@ class Alone(Case):
         told = fixture.run("status", "--url", "http://%s:%d" % node.ports["api"],
                            "--token", node.token)
         self.assertEqual(told.returncode, 1)
+        self.assertIn("warning nats_down: NATS is disconnected", told.stdout)
         self.assertEqual(node.stop(), 0)
 
     def test_a_folder_of_a_node_is_not_served_alone(self):

@@ -64,6 +64,9 @@ kinds! {
     CERTIFICATE_EXPIRING "certificate_expiring" false;
     BACKUP_OLD "backup_old" false;
     FOLLOWERS "followers" false;
+    FOLLOWER_FULL "follower_full" false;
+    FOLLOWER_BEHIND "follower_behind" false;
+    NATS_DOWN "nats_down" false;
     NODE_UNREACHABLE "node_unreachable" false;
     CLOCK_DIFFERS "clock_differs" false;
     INTERNAL_ERROR "internal_error" false;

@@ -1,14 +1,17 @@
 //! The API of a node that follows: whether it leads, how its copies are, and where the leader is.
 //!
-//! The server proper does not run here: every other path answers 503 and names the leader's API. It
-//! knows no shard and no log. Invariant: `/readyz?lead` is never 200 here.
+//! The server proper does not run here: every other path answers 503 and names the leader's API. Its
+//! alarms are those of the cluster, in memory: a node that leads raises its own. It knows no shard
+//! and no log. Invariant: `/readyz?lead` is never 200 here.
 
 use crate::answers::edge::cluster::{ClusterAnswer, ClusterView};
 use crate::answers::metrics;
 use crate::answers::{ErrorBody, ErrorWords};
 use crate::api::life::{Phase, reached};
 use crate::api::listener::{ApiSlot, Seats};
-use crate::{ApiStartError, LogEvents, Readings, api};
+use crate::routes::Asked;
+use crate::routes::overview::alarms::{self, Alarms, AlarmsQuery};
+use crate::{ApiStartError, LogEvents, Readings, WallClock, api};
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
@@ -23,7 +26,12 @@ use sha2::{Digest, Sha256};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::{Instant, interval_at};
+
+/// How often alarms are looked for when nobody asks.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// The cluster when it is asked for. Must not block.
 pub type ClusterReading = Arc<dyn Fn() -> Option<ClusterView> + Send + Sync>;
@@ -39,6 +47,8 @@ pub struct FollowerSettings {
     pub version: &'static str,
     /// The cluster.
     pub cluster: ClusterReading,
+    /// For alarms.
+    pub wall_ms: WallClock,
     /// Figures for the metrics.
     pub readings: Readings,
     /// For `/metrics`.
@@ -102,7 +112,8 @@ fn serve(listener: TcpListener, settings: FollowerSettings, phases: watch::Recei
     };
     let seats = Seats::new(api::door(&settings.limits));
     let within = api::life::longest(&settings.limits);
-    let app = router(settings).into_make_service_with_connect_info::<ApiSlot>();
+    let node = Arc::new(Node { settings, alarms: Alarms::open(None, 0) });
+    let app = router(Arc::clone(&node)).into_make_service_with_connect_info::<ApiSlot>();
     runtime.block_on(async {
         let listener = match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => seats.listener(listener),
@@ -117,13 +128,38 @@ fn serve(listener: TcpListener, settings: FollowerSettings, phases: watch::Recei
         tokio::select! {
             served = std::future::IntoFuture::into_future(server) => drop(served),
             () = over => {}
+            () = look(&node) => {}
         }
     });
 }
 
-type Follower = State<Arc<FollowerSettings>>;
+/// A node that follows, as the API shows it.
+struct Node {
+    settings: FollowerSettings,
+    alarms: Alarms,
+}
 
-fn router(settings: FollowerSettings) -> Router {
+impl Node {
+    /// The cluster now, and the alarms as they are then.
+    fn look(&self) -> Option<ClusterView> {
+        let cluster = (self.settings.cluster)();
+        alarms::look_at_cluster(&self.alarms, (self.settings.wall_ms)(), cluster.as_ref());
+        cluster
+    }
+}
+
+/// Looks for alarms, so that the log tells of them though nobody asks. Does not end.
+async fn look(node: &Node) {
+    let mut ticks = interval_at(Instant::now() + LOOK, LOOK);
+    loop {
+        ticks.tick().await;
+        node.look();
+    }
+}
+
+type Follower = State<Arc<Node>>;
+
+fn router(node: Arc<Node>) -> Router {
     Router::new()
         .route("/", get(page))
         .route("/healthz", get(|| async { "ok\n" }))
@@ -132,9 +168,10 @@ fn router(settings: FollowerSettings) -> Router {
         .route("/metrics", get(figures))
         .route("/v1/status", get(status))
         .route("/v1/cluster", get(cluster))
+        .route("/v1/alarms", get(alarm_list))
         .fallback(elsewhere)
         .layer(axum::middleware::from_fn(api::listener::seated))
-        .with_state(Arc::new(settings))
+        .with_state(node)
 }
 
 /// Query of `/readyz`.
@@ -182,45 +219,60 @@ fn follows(view: &ClusterView) -> String {
     }
 }
 
-async fn readyz(State(settings): Follower, query: Query<Lead>) -> Response {
-    let told = readiness(&settings, query.lead.is_some());
+async fn readyz(State(node): Follower, query: Query<Lead>) -> Response {
+    let told = readiness(&node.settings, query.lead.is_some());
     let code = if told.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (code, Json(told)).into_response()
 }
 
-async fn no_connections(State(settings): Follower) -> Response {
-    (StatusCode::SERVICE_UNAVAILABLE, Json(readiness(&settings, true))).into_response()
+async fn no_connections(State(node): Follower) -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, Json(readiness(&node.settings, true))).into_response()
 }
 
-async fn figures(State(settings): Follower, headers: HeaderMap) -> Response {
-    if !may(&settings, &headers) {
+async fn figures(State(node): Follower, headers: HeaderMap) -> Response {
+    let Node { settings, alarms } = &*node;
+    if !may(settings, &headers) {
         return unauthorized();
     }
-    let (readings, told) = ((settings.readings)(), (settings.log_events)());
+    node.look();
+    let (mut readings, told) = ((settings.readings)(), (settings.log_events)());
+    readings.extend(alarms::figures(alarms));
     let text = metrics::short(settings.version, &readings, &told);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
-async fn status(State(settings): Follower, headers: HeaderMap) -> Response {
-    if !may(&settings, &headers) {
+async fn status(State(node): Follower, headers: HeaderMap) -> Response {
+    if !may(&node.settings, &headers) {
         return unauthorized();
     }
-    let cluster = (settings.cluster)();
-    Json(json!({ "version": settings.version, "draining": false, "follows": true,
-                 "connections": 0, "cluster": cluster }))
+    let cluster = node.look();
+    Json(json!({ "version": node.settings.version, "draining": false, "follows": true,
+                 "connections": 0, "cluster": cluster, "alarms": alarms::shown(&node.alarms) }))
     .into_response()
 }
 
-async fn cluster(State(settings): Follower, headers: HeaderMap) -> Response {
-    match may(&settings, &headers) {
-        true => Json(ClusterAnswer { cluster: (settings.cluster)() }).into_response(),
+async fn cluster(State(node): Follower, headers: HeaderMap) -> Response {
+    match may(&node.settings, &headers) {
+        true => Json(ClusterAnswer { cluster: (node.settings.cluster)() }).into_response(),
         false => unauthorized(),
     }
 }
 
+async fn alarm_list(
+    State(node): Follower,
+    headers: HeaderMap,
+    query: Asked<AlarmsQuery>,
+) -> Response {
+    if !may(&node.settings, &headers) {
+        return unauthorized();
+    }
+    node.look();
+    alarms::listed(&node.alarms, query).map(Json).into_response()
+}
+
 /// A page for browsers, without anything that a stranger must not know.
-async fn page(State(settings): Follower) -> Html<String> {
-    let view = (settings.cluster)().unwrap_or_default();
+async fn page(State(node): Follower) -> Html<String> {
+    let view = (node.settings.cluster)().unwrap_or_default();
     let leader = view.leader_api.as_deref().map(|api| {
         let api = html(escaped(api).as_ref());
         format!("<p>The console is at the leader: <a href=\"http://{api}/\">http://{api}/</a></p>")
@@ -240,8 +292,8 @@ fn html(text: &str) -> String {
     text.replace('"', "&quot;")
 }
 
-async fn elsewhere(State(settings): Follower, _: Request) -> Response {
-    let message = follows(&(settings.cluster)().unwrap_or_default());
+async fn elsewhere(State(node): Follower, _: Request) -> Response {
+    let message = follows(&(node.settings.cluster)().unwrap_or_default());
     refused(StatusCode::SERVICE_UNAVAILABLE, ("follows", message))
 }
 

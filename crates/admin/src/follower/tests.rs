@@ -31,6 +31,7 @@ fn world() -> World {
         limits: ApiLimits::default(),
         version: "1.2.3",
         cluster: Arc::new(move || Some(read.lock().expect("held").clone())),
+        wall_ms: Arc::new(|| 1_700_000_000_000),
         readings: Arc::new(move || vec![reading]),
         log_events: Arc::new(BTreeMap::new),
     };
@@ -78,6 +79,28 @@ fn the_cluster_and_figures_are_for_those_who_have_the_token() {
     }
     assert!(world.get("/metrics", "secret").1.contains("holdline_cluster_lag 7"));
     assert!(world.get("/v1/cluster", "secret").1.contains("\"leader\":1"));
+}
+
+#[test]
+fn a_node_that_follows_shows_the_alarms_that_concern_it() {
+    let world = world();
+    let active = |world: &World| world.get("/v1/alarms?state=active", "secret").1;
+    assert_eq!(world.get("/v1/alarms", "wrong").0, 401);
+    assert_eq!(world.get("/v1/alarms?state=other", "secret").0, 400);
+    assert!(active(&world).contains("\"active\":0"));
+    {
+        let mut view = world.view.lock().expect("held");
+        (view.clock_skew_s, view.clocks_differ, view.logs[0].lag) = (300, true, 20_000);
+    }
+    let told = active(&world);
+    assert!(told.contains("log 0 lacks 20000 records of the leader's"), "{told}");
+    assert!(told.contains("the clocks of two nodes differ by 300 s"), "{told}");
+    let status = world.get("/v1/status", "secret").1;
+    assert!(status.contains("\"kind\":\"follower_behind\",\"level\":\"warning\""), "{status}");
+    assert!(world.get("/metrics", "secret").1.contains("holdline_alarms_active 2"));
+    world.view.lock().expect("held").logs[0].lag = 0;
+    assert!(active(&world).contains("\"active\":1"), "it is over");
+    assert!(world.get("/v1/alarms?state=past", "secret").1.contains("follower_behind"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! For operators and for who comes by: index, health, description, status, metrics, backup.
 
+use super::overview::alarms;
 use super::{Asked, presence_routes};
 use crate::answers::edge::bridges::BridgeList;
 use crate::answers::edge::certificates::CertificateList;
@@ -167,6 +168,7 @@ pub(super) fn readings(api: &Shared) -> Vec<MetricReading> {
     });
     let bans = api.settings.bans.count();
     readings.push(MetricReading { name: "bans", help: "Bans in force.", value: bans });
+    readings.extend(alarms::figures(&api.alarms));
     readings.extend(own(api));
     if api.settings.presence.standing().kind != "none" {
         readings.extend(api.elsewhere.readings());
@@ -195,16 +197,12 @@ fn exports(api: &Shared) -> [MetricReading; 2] {
 }
 
 /// The API's own figures.
-fn own(api: &Shared) -> [MetricReading; 12] {
+fn own(api: &Shared) -> [MetricReading; 9] {
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let reading = |name, help, value| MetricReading { name, help, value };
     let (seats, tally) = (api.seats.taken() as u64, api.seats.tally());
     let sessions = api.sessions.count((api.settings.wall_ms)());
-    let [active, critical, raised] = api.alarms.book().counts();
     [
-        reading("alarms_active", "Active alarms.", active),
-        reading("alarms_critical", "Active alarms of level critical.", critical),
-        reading("alarms_raised_total", "Alarms raised since the start.", raised),
         reading("api_connections", "Connections to the API.", seats),
         reading(
             "api_connections_evicted_total",

@@ -138,7 +138,10 @@ impl Driver {
         let now_s = self.clock.now_s();
         let Some(engine) = self.engine(log) else { return };
         match engine.follow(now_s, batch.bytes()) {
-            Ok(_) => self.slots[usize::from(log)].is_dirty = true,
+            Ok(_) => {
+                let slot = &mut self.slots[usize::from(log)];
+                (slot.is_dirty, slot.has_no_room) = (true, false);
+            }
             Err(FollowError::Store(StoreError::Full)) => self.has_no_room(log),
             Err(why) => self.wreck(log, why.to_string()),
         }
@@ -158,7 +161,7 @@ impl Driver {
         let again = self.clock.now() + FULL;
         let slot = &mut self.slots[usize::from(log)];
         slot.drop_machine();
-        slot.again = Some(again);
+        (slot.again, slot.has_no_room) = (Some(again), true);
         self.notice(ClusterNotice::DiskFull { log });
     }
 

@@ -34,6 +34,8 @@ pub(crate) struct Slot {
     pub(crate) purge: Option<(u32, u64)>,
     /// A machine is made again then.
     pub(crate) again: Option<Instant>,
+    /// Whether the disk had no room for the last batch.
+    pub(crate) has_no_room: bool,
     /// Whether data was written since the last sync.
     pub(crate) is_dirty: bool,
     /// The last index that the writer has put on the disk.
@@ -70,6 +72,7 @@ impl Slot {
             wreck: None,
             purge: None,
             again: None,
+            has_no_room: false,
             is_dirty: false,
             written: 0,
             is_failed: false,

@@ -152,6 +152,7 @@ impl Driver {
             acknowledged: 0,
             synced: 0,
             lag: led.map_or(0, |(_, _, told)| told.index),
+            is_disk_full: slot.has_no_room,
             stream_bytes: slot.stream_bytes,
             acknowledgements: slot.acknowledgements,
             acknowledged_after: slot.acknowledged_after,
@@ -167,6 +168,7 @@ impl Driver {
         (status.index, status.acknowledged, status.synced) = (index, beat.index, beat.synced);
         status.lag = status.lag.saturating_sub(beat.index);
         status.copies = follows.count() as u16;
+        status.is_disk_full &= status.lag > 0;
         status
     }
 

@@ -103,6 +103,8 @@ pub struct ClusterLog {
     pub synced: u64,
     /// Records that this node lacks.
     pub lag: u64,
+    /// Whether this node follows, and its disk has no room for the log.
+    pub disk_full: bool,
     /// Bytes of its stream.
     pub stream_bytes: u64,
     /// Microseconds that the stream takes to acknowledge.

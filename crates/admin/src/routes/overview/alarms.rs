@@ -5,7 +5,6 @@
 
 use super::super::operations::readings;
 use super::super::{Asked, Part, asked, page, part};
-use crate::LogHealth;
 use crate::answers::edge::cluster::ClusterView;
 use crate::answers::overview::alarms::{AlarmList, AlarmShown};
 use crate::api::{Api, Shared};
@@ -14,6 +13,7 @@ use crate::feed::alarm_file::AlarmFile;
 use crate::feed::alarms::{self, Alarm, Book, Condition, Growth, Kind};
 use crate::guard::Caller;
 use crate::texts::{AlarmStateName, PageLimit};
+use crate::{LogHealth, MetricReading};
 use axum::extract::State;
 use axum::{Extension, Json};
 use model::close::CloseReason;
@@ -37,6 +37,10 @@ const STORE_CRITICAL_PERCENT: u64 = 90;
 
 /// Intervals after which the newest scheduled backup is too old.
 const BACKUP_INTERVALS: u64 = 2;
+
+/// Records that a follower lacks from which on an alarm is raised: it is not close any more, and is
+/// not promoted.
+const BEHIND: u64 = 10_000;
 
 /// Reasons for which a message is dropped that was to be delivered.
 const LOSSES: [&str; 5] = ["queue_bytes", "queue_count", "slow_reader", "store_full", "busy"];
@@ -107,6 +111,12 @@ impl Alarms {
     }
 }
 
+/// Looks at the cluster that this node follows.
+pub(crate) fn look_at_cluster(alarms: &Alarms, now_ms: u64, cluster: Option<&ClusterView>) {
+    let found = cluster.into_iter().flat_map(of_cluster).collect();
+    alarms.book().see(now_ms, found).iter().for_each(log);
+}
+
 /// Writes them on a thread that may wait.
 async fn save(api: Arc<Shared>) {
     // The task fails only when the process ends.
@@ -140,8 +150,19 @@ fn log(alarm: &Alarm) {
 }
 
 /// The active ones, as the overview shows them.
-pub(super) fn shown(api: &Shared) -> Vec<AlarmShown> {
-    api.alarms.book().active().iter().map(AlarmShown::from).collect()
+pub(crate) fn shown(alarms: &Alarms) -> Vec<AlarmShown> {
+    alarms.book().active().iter().map(AlarmShown::from).collect()
+}
+
+/// How many there are.
+pub(crate) fn figures(alarms: &Alarms) -> [MetricReading; 3] {
+    let reading = |name, help, value| MetricReading { name, help, value };
+    let [active, critical, raised] = alarms.book().counts();
+    [
+        reading("alarms_active", "Active alarms.", active),
+        reading("alarms_critical", "Active alarms of level critical.", critical),
+        reading("alarms_raised_total", "Alarms raised since the start.", raised),
+    ]
 }
 
 /// Sums that only grow, and raise an alarm when they do.
@@ -278,7 +299,7 @@ fn of_others(api: &Shared, growth: &Growth, found: &mut Vec<Condition>) {
     }
 }
 
-/// The cluster that this node leads.
+/// The cluster that this node leads or follows.
 fn of_cluster(cluster: &ClusterView) -> Vec<Condition> {
     let mut found = Vec::new();
     if cluster.full {
@@ -295,6 +316,9 @@ fn of_cluster(cluster: &ClusterView) -> Vec<Condition> {
             cluster.lost_unseen
         );
         found.push(one(&alarms::ACKNOWLEDGED_LOST, text));
+    }
+    if !cluster.leads {
+        of_follower(cluster, &mut found);
     }
     if cluster.leads && cluster.followers < cluster.followers_wanted {
         let (there, wanted) = (cluster.followers, cluster.followers_wanted);
@@ -316,6 +340,30 @@ fn of_cluster(cluster: &ClusterView) -> Vec<Condition> {
     found
 }
 
+/// What a node that follows lacks to take over.
+fn of_follower(cluster: &ClusterView, found: &mut Vec<Condition>) {
+    if !cluster.connected {
+        let text = "NATS is disconnected: this node copies nothing";
+        found.push(one(&alarms::NATS_DOWN, text.to_owned()));
+    }
+    for log in &cluster.logs {
+        let (kind, text) = match log {
+            _ if log.disk_full => {
+                (&alarms::FOLLOWER_FULL, format!("the disk has no room for log {}", log.log))
+            }
+            _ if log.lag >= BEHIND => {
+                let text = format!("log {} lacks {} records of the leader's", log.log, log.lag);
+                (&alarms::FOLLOWER_BEHIND, text)
+            }
+            _ if log.role == "absent" => {
+                (&alarms::FOLLOWER_BEHIND, format!("log {} is not copied yet", log.log))
+            }
+            _ => continue,
+        };
+        found.push(Condition { kind, subject: log.log.to_string(), text });
+    }
+}
+
 /// Query of `/v1/alarms`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -333,6 +381,11 @@ pub(crate) async fn list(
     State(api): Api,
     query: Asked<AlarmsQuery>,
 ) -> Result<Json<AlarmList>, Fault> {
+    Ok(Json(listed(&api.alarms, query)?))
+}
+
+/// The alarms that are asked for.
+pub(crate) fn listed(alarms: &Alarms, query: Asked<AlarmsQuery>) -> Result<AlarmList, Fault> {
     let query = asked(query)?;
     let is_active = match query.state.as_deref() {
         None => None,
@@ -341,9 +394,9 @@ pub(crate) async fn list(
         Some(_) => return Err(Fault::bad("`state` must be active or past")),
     };
     let count = page(query.limit)? as usize;
-    let book = api.alarms.book();
+    let book = alarms.book();
     let alarms = book.list(is_active, count).iter().map(AlarmShown::from).collect();
-    Ok(Json(AlarmList { alarms, active: book.counts()[0] }))
+    Ok(AlarmList { alarms, active: book.counts()[0] })
 }
 
 /// `POST /v1/alarms/{alarm}/acknowledge`
@@ -363,7 +416,7 @@ pub(crate) async fn acknowledge(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::edge::cluster::ClusterNode;
+    use crate::answers::edge::cluster::{ClusterLog, ClusterNode};
 
     #[test]
     fn a_cluster_that_is_not_as_it_should_be_raises_alarms() {
@@ -403,8 +456,27 @@ mod tests {
             "0 of 1 followers are close behind; away: n2 (2), silent for 90 s"
         );
         assert_eq!(found[4].text, "node 1 cannot connect to n2 at mqtt=10.0.0.2:1883");
-        let follows = ClusterView { leads: false, followers: 0, ..well };
+        let follows = ClusterView { leads: false, connected: true, followers: 0, ..well };
         assert_eq!(of_cluster(&follows), [], "a node that follows does not count followers");
+        let log = |log, role: &str, lag, disk_full| {
+            let role = role.to_owned();
+            ClusterLog { log, role, lag, disk_full, ..ClusterLog::default() }
+        };
+        let logs = vec![
+            log(0, "following", BEHIND - 1, false),
+            log(1, "following", BEHIND, false),
+            log(2, "absent", 7, true),
+            log(3, "absent", 0, false),
+        ];
+        let found = of_cluster(&ClusterView { connected: false, logs, ..follows });
+        let told: Vec<_> = found.iter().map(|it| (it.kind.name, &*it.subject)).collect();
+        let all = [
+            ("nats_down", ""),
+            ("follower_behind", "1"),
+            ("follower_full", "2"),
+            ("follower_behind", "3"),
+        ];
+        assert_eq!(told, all);
     }
 
     #[test]

@@ -84,7 +84,7 @@ async fn now(api: &Shared) -> Result<Overview, Fault> {
         at_ms: (api.settings.wall_ms)(),
         started_ms: api.boot,
         readiness: (&readiness).into(),
-        alarms: alarms::shown(api),
+        alarms: alarms::shown(&api.alarms),
         status: Status::new((api.settings.version, readiness.draining), &status),
         latencies: Latencies::new(&status.counters),
         presence: presence_routes::counted(api).await.ok().map(|counts| (&counts).into()),

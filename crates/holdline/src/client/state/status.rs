@@ -49,7 +49,8 @@ pub fn status(arguments: &Arguments) -> ExitCode {
     let overview = overview.unwrap_or(Value::Null);
     let reading = reading(0, &readiness, &status);
     if *json {
-        let alarms = &overview["alarms"];
+        let alarms =
+            if status["follows"] == true { &status["alarms"] } else { &overview["alarms"] };
         out!(
             "{}",
             serde_json::json!({ "readiness": readiness, "status": status, "alarms": alarms })
@@ -58,6 +59,7 @@ pub fn status(arguments: &Arguments) -> ExitCode {
         out!("{}: {}", server.place(), reading.readiness);
     } else if status["follows"] == true {
         crate::out::print(&follower(&server.place(), &reading, &status["cluster"]));
+        crate::out::print(&alarms(&status));
     } else {
         crate::out::print(&text(&server.place(), &reading));
         if !overview.is_null() {
@@ -246,11 +248,16 @@ fn more(overview: &Value) -> String {
         Some(0) => "none yet".to_owned(),
         Some(newest_s) => moment(&Value::from(newest_s * 1_000), "-"),
     };
-    let mut out = format!("  {:<18}{backup}\n", "scheduled backup");
-    let alarms = entries(overview, "alarms");
+    format!("  {:<18}{backup}\n{}", "scheduled backup", alarms(overview))
+}
+
+/// The active alarms of an answer that has them.
+fn alarms(answer: &Value) -> String {
+    let alarms = entries(answer, "alarms");
     if alarms.is_empty() {
-        return out + &format!("  {:<18}none\n", "alarms");
+        return format!("  {:<18}none\n", "alarms");
     }
+    let mut out = String::new();
     for (at, alarm) in alarms.iter().enumerate() {
         let column = |key: &str| crate::clients::text(&alarm[key]);
         let subject = match alarm["subject"].as_str() {

@@ -100,6 +100,7 @@ impl FollowingServer {
                 limits: config.api.limits.clone(),
                 version: env!("CARGO_PKG_VERSION"),
                 cluster: view.cluster.clone(),
+                wall_ms: Arc::new(clock::wall_ms),
                 readings: started.readings(),
                 log_events: Arc::new(crate::log::recent::told),
             };

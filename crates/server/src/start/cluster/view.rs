@@ -58,6 +58,7 @@ fn log(of: &LogStatus) -> ClusterLog {
         acknowledged: of.acknowledged,
         synced: of.synced,
         lag: of.lag,
+        disk_full: of.is_disk_full,
         stream_bytes: of.stream_bytes,
         acknowledged_after_us: of.acknowledged_after.as_micros() as u64,
         copies: of.copies,
