@@ -19,6 +19,7 @@ export const KINDS = {
   certificate_expiring: t('Certificate expires soon'), backup_old: t('Backup is old'),
   stream_full: t('NATS is full'), isolated: t('NATS is not reachable'), acknowledged_lost: t('Acknowledged records lost'),
   followers: t('Followers missing'), node_unreachable: t('Node not reachable'), clock_differs: t('Clocks differ'),
+  follower_full: t('Follower: disk full'), follower_behind: t('Follower far behind'), nats_down: t('NATS is disconnected'),
   internal_error: t('Internal errors'),
 };
 

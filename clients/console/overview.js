@@ -143,6 +143,7 @@ const ACTS = {
   event_stream_down: ['services', t('Services')], certificate_expiring: ['certificates', t('Certificates')], backup_old: ['log', t('Log')],
   stream_full: ['cluster', t('Cluster')], isolated: ['cluster', t('Cluster')], acknowledged_lost: ['cluster', t('Cluster')],
   followers: ['cluster', t('Cluster')], node_unreachable: ['cluster', t('Cluster')], clock_differs: ['cluster', t('Cluster')],
+  follower_full: ['cluster', t('Cluster')], follower_behind: ['cluster', t('Cluster')], nats_down: ['cluster', t('Cluster')],
   internal_error: ['log', t('Log')],
 };
 

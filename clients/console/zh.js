@@ -175,7 +175,7 @@ export const ZH = {
   'Bans': '封禁',
   'Cluster': '集群', 'This node': '本节点', 'Leader': '主节点', 'Followers': '从节点', 'Nodes': '节点', 'leads': '主', 'follows': '从', 'away': '离线', 'Last heard': '上次心跳', 'Addresses': '地址', 'No nodes.': '没有节点。',
   'Logs': '日志', 'Generation': '代', 'Records': '记录数', 'Unacknowledged': '未确认', 'Copies': '副本', 'Stream': '流', 'Acknowledged after': '确认耗时', 'No logs.': '没有日志。',
-  'isolated: nothing is acknowledged': '已隔离：不再确认写入', 'NATS is disconnected': 'NATS 未连接', 'followers are missing': '缺少从节点', 'in order': '正常',
+  'isolated: nothing is acknowledged': '已隔离：不再确认写入', 'NATS is disconnected': 'NATS 未连接', 'Follower: disk full': '从节点磁盘已满', 'Follower far behind': '从节点落后过多', 'followers are missing': '缺少从节点', 'in order': '正常',
   'This server is alone. A standby that takes over is described in docs/cluster.md.': '本服务器单独运行。备机的配置见 docs/cluster.md。',
   'Who leads, and how far the copies of the logs are.': '谁是主节点，日志副本的进度。',
   'Kind': '类型',

@@ -1,8 +1,8 @@
 //! The API of a node that follows: whether it leads, how its copies are, and where the leader is.
 //!
-//! The server proper does not run here: every other path answers 503 and names the leader's API. Its
-//! alarms are those of the cluster, in memory: a node that leads raises its own. It knows no shard
-//! and no log. Invariant: `/readyz?lead` is never 200 here.
+//! The server proper does not run here: every other path answers 503 and names the leader's API.
+//! Its alarms are those of the cluster, in memory: a node that leads raises its own. It knows no
+//! shard and no log. Invariant: `/readyz?lead` is never 200 here.
 
 use crate::answers::edge::cluster::{ClusterAnswer, ClusterView};
 use crate::answers::metrics;

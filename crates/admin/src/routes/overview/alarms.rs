@@ -340,7 +340,7 @@ fn of_cluster(cluster: &ClusterView) -> Vec<Condition> {
     found
 }
 
-/// What a node that follows lacks to take over.
+/// Conditions in which a node that follows could not take over.
 fn of_follower(cluster: &ClusterView, found: &mut Vec<Condition>) {
     if !cluster.connected {
         let text = "NATS is disconnected: this node copies nothing";
