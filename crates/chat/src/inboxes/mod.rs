@@ -14,6 +14,7 @@ use crate::envelope::time_of;
 use crate::inboxes::entry::Entry;
 use crate::log::{Answered, PendingCall};
 use crate::outbox::receivers::Carriage;
+use crate::service::flow::Flow;
 use crate::word::{Cargo, ChatWord, Parcel};
 use crate::{Chat, Effects};
 use base::time::Now;
@@ -21,19 +22,17 @@ use model::chat::InboxEvent;
 use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::log::{Append, Call, Done, Write};
-use model::timeline::{Message, Space, TimelineId};
+use model::timeline::{Message, Seq, Space, TimelineId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A parcel that is being put into inboxes.
+/// A parcel that is being put into inboxes: a record and no flow, since each message has several.
 pub(crate) struct Placing {
     from: ShardId,
     number: u64,
     inboxes: Arc<[TimelineId]>,
     entry: Entry,
     cargo: Cargo,
-    /// The inboxes among `inboxes`, in the same order, whose accounts owe the message as a push to
-    /// offline devices.
     owed: Vec<TimelineId>,
 }
 
@@ -141,56 +140,35 @@ impl Chat {
         if !arrivals.takes(parcel.number) {
             return;
         }
-        let parcel = match &parcel.carriage {
-            Carriage::Write => parcel,
-            Carriage::Begin => return self.begins(from, parcel),
+        match &parcel.carriage {
+            Carriage::Write => self.put_parcel_in(now, from, parcel, fx),
+            Carriage::Begin => self.begins(from, parcel),
             Carriage::Read { members, at_once } => {
                 let (of, number) = (parcel.conversation, (from, parcel.number));
-                let told = (&**members, *at_once);
-                if !self.nudged(now, number, (of, &parcel.cargo), told, fx) {
-                    self.parcel_done(number, true);
-                }
-                return;
+                self.nudged(now, number, (of, &parcel.cargo), (members, *at_once), fx);
             }
-        };
+        }
+    }
+
+    /// Puts a parcel into inboxes, or into the queue to other servers.
+    fn put_parcel_in(&mut self, now: Now, from: ShardId, parcel: Parcel, fx: &mut Effects) {
         let Parcel { number, inboxes, conversation, relation, cargo, .. } = parcel;
         let is_out = |inbox: &TimelineId| inbox.space() == Space::Foreign;
         if inboxes.iter().all(is_out) {
-            return match self.goes_out(relation.own, &cargo) {
-                Some(message) => {
-                    self.queue_up(now, ((from, number), conversation), message, fx);
-                }
+            return match self.goes_out(relation.own, &cargo).cloned() {
+                Some(message) => self.queue_up((from, number), conversation, message),
                 None => self.parcel_done((from, number), true),
             };
         }
-        // After a start an inbox is searched by the times of its entries (`outbox/left.rs`).
-        let at_s = now.unix_s().max((time_of(cargo.id()) / 1_000) as u32);
         let entry = match &cargo {
             Cargo::Message(message) => Entry::of_message(conversation, relation, message),
             Cargo::Event(_, event) => Entry::Event(conversation, InboxEvent::clone(event)),
         };
-        let owed = self.owe(now, (&inboxes, at_s), &entry, fx);
-        let (label, body) = entry.encode();
-        let message = Arc::new(Message { id: cargo.id(), at_s, label, body });
-        let append = Append {
-            message,
-            to: inboxes.to_vec(),
-            once: None,
-            heard: self.log.heard(),
-            ends: true,
-        };
+        let (message, owed) = self.entry_to_put(now, (&inboxes, &entry), &cargo, fx);
+        let (message, to, heard) = (Arc::new(message), inboxes.to_vec(), self.log.heard());
+        let append = Append { message, to, once: None, heard, ends: true };
         let placing = Box::new(Placing { from, number, inboxes, entry, cargo, owed });
         self.log.ask(PendingCall::Placed(placing), Call::Write(Write::Append(append)), fx);
-    }
-
-    /// Records that a parcel that goes into no inbox has been carried out, or cannot be now. The
-    /// end of the turn confirms it.
-    pub(crate) fn parcel_done(&mut self, (from, number): (ShardId, u64), is_done: bool) {
-        let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
-        match is_done {
-            true => arrivals.placed(number),
-            false => arrivals.refused(number),
-        }
     }
 
     /// Handles the log's answer to the append of a parcel to its inboxes.
@@ -202,25 +180,67 @@ impl Chat {
         fx: &mut Effects,
     ) {
         let Placing { from, number, inboxes, entry, cargo, owed } = placing;
-        let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
-        let Ok(Done::Appended(done)) = result else {
-            arrivals.refused(number);
-            return owed.into_iter().for_each(|inbox| self.owes(now, (inbox, None), fx));
+        let places = match result {
+            Ok(Done::Appended(done)) => Some(done.seqs),
+            _ => None,
         };
-        arrivals.placed(number);
-        fx.counters.count_by(ChatCounter::Distributed, done.seqs.len() as u64);
+        self.parcel_done((from, number), places.is_some());
+        self.entry_is_put(now, (&inboxes, places.as_deref()), (&entry, &cargo), owed, fx);
+        if let Some(places) = places {
+            fx.counters.count_by(ChatCounter::Distributed, places.len() as u64);
+            self.confirm_here(now, from, fx);
+        }
+    }
+
+    /// The message that puts an entry into inboxes, and those of the inboxes, in the same order,
+    /// whose accounts owe the entry as a push to offline devices.
+    fn entry_to_put(
+        &mut self,
+        now: Now,
+        (inboxes, entry): (&[TimelineId], &Entry),
+        cargo: &Cargo,
+        fx: &mut Effects,
+    ) -> (Message, Vec<TimelineId>) {
+        // After a start an inbox is searched by the times of its entries (`outbox/left.rs`).
+        let at_s = now.unix_s().max((time_of(cargo.id()) / 1_000) as u32);
+        let owed = self.owe(now, (inboxes, at_s), entry, fx);
+        let (label, body) = entry.encode();
+        (Message { id: cargo.id(), at_s, label, body }, owed)
+    }
+
+    /// Delivers an entry to the devices of the accounts in whose inboxes it was put, at these
+    /// places; `None`: the log has refused it.
+    fn entry_is_put(
+        &mut self,
+        now: Now,
+        (inboxes, places): (&[TimelineId], Option<&[Seq]>),
+        (entry, cargo): (&Entry, &Cargo),
+        owed: Vec<TimelineId>,
+        fx: &mut Effects,
+    ) {
         let mut owed = owed.into_iter().peekable();
-        for (&inbox, &seq) in inboxes.iter().zip(&done.seqs) {
-            self.has_entry(now, (inbox, seq), &entry, fx);
-            if let (Some(pointer), Cargo::Message(message)) = (entry.pointer(), &cargo) {
-                self.is_to_reach((inbox, seq), pointer, message);
+        for (at, &inbox) in inboxes.iter().enumerate() {
+            let place = places.map(|places| places[at]);
+            if let Some(place) = place {
+                self.has_entry(now, (inbox, place), entry, fx);
+                if let (Some(pointer), Cargo::Message(message)) = (entry.pointer(), cargo) {
+                    self.is_to_reach((inbox, place), pointer, message);
+                }
+                self.deliver(now, (inbox, place), cargo, fx);
             }
-            self.deliver(now, (inbox, seq), &cargo, fx);
             if owed.next_if_eq(&inbox).is_some() {
-                self.owes(now, (inbox, Some(seq)), fx);
+                self.owes(now, (inbox, place), fx);
             }
         }
-        self.confirm_here(now, from, fx);
+    }
+
+    /// Records that a parcel has been carried out, or cannot be now. The end of the turn confirms it.
+    pub(crate) fn parcel_done(&mut self, (from, number): (ShardId, u64), is_done: bool) {
+        let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
+        match is_done {
+            true => arrivals.placed(number),
+            false => arrivals.refused(number),
+        }
     }
 
     /// Confirms parcels of this shard itself at once.
@@ -252,6 +272,22 @@ impl Chat {
             }
         }
     }
+}
+
+/// Puts an entry into inboxes and delivers it to the devices of their accounts; returns its place
+/// in each. `None`: the log has refused the entry.
+pub(crate) async fn put_entry(
+    flow: &mut Flow,
+    inboxes: &[TimelineId],
+    entry: &Entry,
+    cargo: &Cargo,
+) -> Option<Vec<Seq>> {
+    let (chat, now, fx) = flow.state();
+    let (message, owed) = chat.entry_to_put(now, (inboxes, entry), cargo, fx);
+    let places = flow.append_entry(message, inboxes.to_vec()).await;
+    let (chat, now, fx) = flow.state();
+    chat.entry_is_put(now, (inboxes, places.as_deref()), (entry, cargo), owed, fx);
+    places
 }
 
 #[cfg(test)]

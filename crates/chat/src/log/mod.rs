@@ -6,16 +6,13 @@
 
 mod again;
 
-use crate::groups::follows::{Drawing, Together};
 use crate::inboxes::Placing;
-use crate::people::foreign::queue::Queueing;
 use crate::service::flow::Reply;
 use crate::{Chat, Effects};
 use again::{Subject, WriteRetries};
 use base::flows::WaitKey;
 use base::time::{Instant, Now};
 use model::counters::ProcessCounter;
-use model::id::ShardId;
 use model::ports::calls::{RETRIES_A_TURN_MAX, Tickets, may_be_taken_later};
 use model::ports::log::{
     Call, Completion, Done, REMOVE_SEQS_MAX, StoreError, Table, Ticket, Write,
@@ -30,20 +27,15 @@ const CALLS_MAX: usize = 262_144;
 pub(crate) enum PendingCall {
     /// A flow waits for the result.
     Flow(WaitKey),
-    /// Appends a message to inboxes.
+    /// Appends an entry to inboxes, or to the queue, which have an order; a flow waits for the
+    /// result.
+    Entry(WaitKey),
+    /// Appends a parcel to inboxes.
     Placed(Box<Placing>),
-    /// Appends a message for another server to the queue.
-    Queued(Box<Queueing>),
     /// Reads a page of the queue of messages for other servers.
     QueueRead,
     /// Reads the rows of the groups that an account follows, or writes one of them, by its inbox.
     Follow(TimelineId),
-    /// Appends a message of a followed group to the inbox of the account that drew it.
-    Drawn(Box<Drawing>),
-    /// Appends a message of a followed group to the inboxes of accounts that drew it together.
-    Together(Box<Together>),
-    /// Waits until all earlier writes are stored, before a parcel (shard and number) is confirmed.
-    Nudged(Box<(ShardId, u64)>),
     /// Reads a page of an inbox, for a fetch with this number.
     Inbox(u64),
     /// Reads the row of an account's knowledge of its conversations, by its inbox.
@@ -111,8 +103,7 @@ const _: () = assert!(size_of::<PendingCall>() <= 32);
 impl PendingCall {
     /// Whether the call appends an entry to inboxes, or to the queue, which have an order.
     fn is_entry(&self) -> bool {
-        use PendingCall::{Drawn, Placed, Queued, Together};
-        matches!(self, Placed(_) | Queued(_) | Drawn(_) | Together(_))
+        matches!(self, PendingCall::Entry(_) | PendingCall::Placed(_))
     }
 }
 
@@ -274,16 +265,12 @@ impl Chat {
             fx.counters.count(ProcessCounter::StoreFailures);
         }
         match pending {
-            PendingCall::Flow(key) => {
+            PendingCall::Flow(key) | PendingCall::Entry(key) => {
                 self.flows.reply(key, Reply::Log(result));
             }
             PendingCall::Placed(placing) => self.placed_here(now, *placing, result, fx),
-            PendingCall::Queued(queueing) => self.queued(*queueing, result, fx),
             PendingCall::QueueRead => self.queue_read(now, result, fx),
             PendingCall::Follow(inbox) => self.follow_goes_on(now, inbox, result, fx),
-            PendingCall::Drawn(drawing) => self.drawn(now, *drawing, result, fx),
-            PendingCall::Together(it) => self.taken_together(now, *it, result, fx),
-            PendingCall::Nudged(parcel) => self.nudge_marked(*parcel, &result),
             PendingCall::Inbox(number) => self.inbox_read(now, number, result, fx),
             PendingCall::State(inbox) => self.state_read(now, inbox, result, fx),
             PendingCall::Summed(of) => self.summed(*of, &result, fx),

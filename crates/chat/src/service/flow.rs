@@ -26,10 +26,11 @@ use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{ChatFault, NewMessage};
 use model::id::ShardId;
-use model::ports::log::{Appended, Call, Done, StoreError, Write};
+use model::ports::log::{Append, Appended, Call, Done, StoreError, Write};
 use model::ports::reviews::ReviewVerdict;
-use model::timeline::{Message, TimelineId};
+use model::timeline::{Message, Seq, TimelineId};
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Maximum of flows under way, per shard. A request beyond it is answered as busy.
@@ -130,6 +131,26 @@ impl Flow {
                 Reply::Log(Ok(Done::Appended(done))) => Ok(done),
                 Reply::Log(Err(error)) => Err(fault_of(error)),
                 _ => Err(ChatFault::StoreFailed),
+            }
+        }
+    }
+
+    /// Asks the log, at once, to append an entry to timelines that have an order; returns its place
+    /// in each. `None`: the log has refused the entry.
+    pub(crate) fn append_entry(
+        &mut self,
+        message: Message,
+        to: Vec<TimelineId>,
+    ) -> impl Future<Output = Option<Vec<Seq>>> {
+        let key = self.key();
+        let (chat, _, fx) = self.state();
+        let (message, heard) = (Arc::new(message), chat.log.heard());
+        let append = Append { message, to, once: None, heard, ends: true };
+        chat.log.ask(PendingCall::Entry(key), Call::Write(Write::Append(append)), fx);
+        async {
+            match self.0.reply().await {
+                Reply::Log(Ok(Done::Appended(done))) => Some(done.seqs),
+                _ => None,
             }
         }
     }

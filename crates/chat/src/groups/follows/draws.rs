@@ -9,33 +9,25 @@
 use super::row::{self, Following};
 use super::{Followed, Follower, Step};
 use crate::conversations::changes::{Subject, Task, Wish};
-use crate::envelope::time_of;
 use crate::inboxes::entry::Entry;
+use crate::inboxes::put_entry;
 use crate::label::Relation;
-use crate::log::{Answered, PendingCall};
 use crate::outbox::{Ends, Mentioned};
 use crate::reads::{READINGS_MAX, Wanted};
+use crate::service::flow::Flow;
 use crate::sessions::Requester;
 use crate::word::{Cargo, Fetched, Range, ReadBy};
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::chat::{ChatFault, ChatMessage, GroupChange, GroupVerb};
 use model::counters::ChatCounter;
-use model::ports::log::{Append, Call, Done, ROWS_MAX, Row, Write};
-use model::timeline::{Message, Seq, TimelineId};
+use model::ports::log::{ROWS_MAX, Row};
+use model::timeline::{Seq, TimelineId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Maximum of messages that are drawn at once for one account.
 const AT_ONCE: u16 = 64;
-
-/// A message that is being stored in the inbox of the account that draws it.
-pub(crate) struct Drawing {
-    inbox: TimelineId,
-    entry: Entry,
-    cargo: Cargo,
-    owed: Vec<TimelineId>,
-}
 
 /// The relation of a message to accounts: by its sender's name hash, the memberships that it ends,
 /// and the accounts that it mentions.
@@ -134,7 +126,6 @@ impl Chat {
         now: Now,
         inbox: TimelineId,
         result: Result<Fetched, ChatFault>,
-        fx: &mut Effects,
     ) {
         let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
         let Step::Messages(conversation, target) = follower.step else { return };
@@ -169,7 +160,7 @@ impl Chat {
             it.following = found;
         }
         if !wanted.is_empty() {
-            return self.draw(now, (inbox, conversation), (wanted, more), fx);
+            return self.draw(now, (inbox, conversation), (wanted, more));
         }
         if let Some(it) = self.followed(inbox, conversation) {
             if !more {
@@ -204,7 +195,6 @@ impl Chat {
         now: Now,
         (inbox, conversation): (TimelineId, TimelineId),
         (wanted, more): (Vec<(Relation, Arc<ChatMessage>)>, bool),
-        fx: &mut Effects,
     ) {
         if !self.log.may_place() {
             return self.follows.waits(now, inbox);
@@ -215,53 +205,18 @@ impl Chat {
             follower.step = Step::Places { conversation, left, has_failed, more };
         }
         for (relation, message) in wanted {
-            let entry = Entry::of_message(conversation, relation, &message);
-            let cargo = Cargo::Message(message);
-            let (append, owed) = self.append_of(now, (vec![inbox], &entry), &cargo, fx);
-            let drawing = Box::new(Drawing { inbox, entry, cargo, owed });
-            self.log.ask(PendingCall::Drawn(drawing), append, fx);
+            let of = (inbox, conversation, relation);
+            if !self.begin(|flow| put_drawn(flow, of, message)) {
+                self.is_drawn(now, inbox, false);
+            }
         }
     }
 
-    /// The call that stores a reference in inboxes, and those of the inboxes that owe pushes for
-    /// it.
-    pub(super) fn append_of(
-        &mut self,
-        now: Now,
-        (to, entry): (Vec<TimelineId>, &Entry),
-        cargo: &Cargo,
-        fx: &mut Effects,
-    ) -> (Call, Vec<TimelineId>) {
-        let at_s = now.unix_s().max((time_of(cargo.id()) / 1_000) as u32);
-        let owed = self.owe(now, (&to, at_s), entry, fx);
-        let (label, body) = entry.encode();
-        let message = Arc::new(Message { id: cargo.id(), at_s, label, body });
-        (
-            Call::Write(Write::Append(Append {
-                message,
-                to,
-                once: None,
-                heard: self.log.heard(),
-                ends: true,
-            })),
-            owed,
-        )
-    }
-
-    /// Takes the log's result for a message in the inbox of the account that draws it.
-    pub(crate) fn drawn(&mut self, now: Now, drawing: Drawing, result: Answered, fx: &mut Effects) {
-        let Drawing { inbox, entry, cargo, owed } = drawing;
-        let place = match &result {
-            Ok(Done::Appended(done)) => done.seqs.first().copied(),
-            _ => None,
-        };
-        if let Some(place) = place {
-            self.has_drawn(now, (inbox, place), (&entry, &cargo), fx);
-        }
-        owed.into_iter().for_each(|inbox| self.owes(now, (inbox, place), fx));
+    /// Records that one of the messages that an account draws is in its inbox, or was refused.
+    fn is_drawn(&mut self, now: Now, inbox: TimelineId, is_placed: bool) {
         let Some(follower) = self.follows.followers.get_mut(&inbox) else { return };
         let Step::Places { conversation, left, has_failed, more } = follower.step else { return };
-        let (left, has_failed) = (left.saturating_sub(1), has_failed || place.is_none());
+        let (left, has_failed) = (left.saturating_sub(1), has_failed || !is_placed);
         follower.step = Step::Places { conversation, left, has_failed, more };
         if left > 0 {
             return;
@@ -278,16 +233,8 @@ impl Chat {
     }
 
     /// Records that the inbox of a follower has a message.
-    pub(super) fn has_drawn(
-        &mut self,
-        now: Now,
-        (inbox, place): (TimelineId, Seq),
-        (entry, cargo): (&Entry, &Cargo),
-        fx: &mut Effects,
-    ) {
+    pub(super) fn has_drawn(&mut self, inbox: TimelineId, entry: &Entry, fx: &mut Effects) {
         fx.counters.count(ChatCounter::Drawn);
-        self.has_entry(now, (inbox, place), entry, fx);
-        self.deliver(now, (inbox, place), cargo, fx);
         let Some(pointer) = entry.pointer() else { return };
         let Some(it) = self.followed(inbox, pointer.conversation) else { return };
         if pointer.relation.ends {
@@ -307,4 +254,19 @@ impl Chat {
         let follower: &mut Follower = self.follows.followers.get_mut(&inbox)?;
         follower.groups.get_mut(&conversation)
     }
+}
+
+/// Puts a message into the inbox of the account that draws it.
+async fn put_drawn(
+    mut flow: Flow,
+    (inbox, conversation, relation): (TimelineId, TimelineId, Relation),
+    message: Arc<ChatMessage>,
+) {
+    let entry = Entry::of_message(conversation, relation, &message);
+    let places = put_entry(&mut flow, &[inbox], &entry, &Cargo::Message(message)).await;
+    let (chat, now, fx) = flow.state();
+    if places.is_some() {
+        chat.has_drawn(inbox, &entry, fx);
+    }
+    chat.is_drawn(now, inbox, places.is_some());
 }

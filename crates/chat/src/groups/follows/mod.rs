@@ -36,9 +36,6 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
-pub(crate) use draws::Drawing;
-pub(crate) use nudges::Together;
-
 /// The time after which a read or write that failed is tried again.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -293,9 +290,9 @@ impl Chat {
     pub(crate) fn turn_follows(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.begins_that_may(now, fx);
         for (inbox, result) in std::mem::take(&mut self.follows.fetched) {
-            self.messages_fetched(now, inbox, result, fx);
+            self.messages_fetched(now, inbox, result);
         }
-        self.hand_together(now, fx);
+        self.hand_together(now);
         while let Some(&(at, inbox)) = self.follows.later.first() {
             if at > now.mono {
                 break;

@@ -8,14 +8,15 @@
 
 use super::Step;
 use crate::inboxes::entry::Entry;
+use crate::inboxes::put_entry;
 use crate::label::Relation;
-use crate::log::{Answered, PendingCall};
+use crate::service::flow::Flow;
 use crate::word::Cargo;
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::chat::ChatMessage;
 use model::id::ShardId;
-use model::ports::log::{Call, Done};
+use model::ports::log::Call;
 use model::timeline::{Seq, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,15 +38,6 @@ pub(super) struct Live {
     placing: u32,
     /// Members without devices online take part, too.
     at_once: bool,
-}
-
-/// A message that is being stored in inboxes of several followers.
-pub(crate) struct Together {
-    conversation: TimelineId,
-    inboxes: Vec<TimelineId>,
-    entry: Entry,
-    cargo: Cargo,
-    owed: Vec<TimelineId>,
 }
 
 impl Live {
@@ -86,17 +78,17 @@ impl Live {
 }
 
 impl Chat {
-    /// Takes a new message of a group with members at home here. True: the parcel is confirmed when
-    /// the log has done the calls that this began.
+    /// Takes a new message of a group with members at home here. Its parcel is confirmed when the
+    /// marks for pushes are stored.
     pub(crate) fn nudged(
         &mut self,
         now: Now,
-        (from, number): (ShardId, u64),
+        parcel: (ShardId, u64),
         (conversation, cargo): (TimelineId, &Cargo),
         (members, at_once): (&[TimelineId], bool),
         fx: &mut Effects,
-    ) -> bool {
-        let Cargo::Message(message) = cargo else { return false };
+    ) {
+        let Cargo::Message(message) = cargo else { return self.parcel_done(parcel, true) };
         if at_once {
             self.all_draw((conversation, message.seq), members);
         }
@@ -110,15 +102,11 @@ impl Chat {
             }
         }
         let marked = self.owe_members(now, (conversation, members), message, fx);
-        let Some(inbox) = marked else { return false };
-        if !self.log.may_ask() {
-            // The parcel comes once more: the mark for which it would have waited is not stored.
-            self.parcel_done((from, number), false);
-            return true;
+        let Some(inbox) = marked else { return self.parcel_done(parcel, true) };
+        // The parcel comes once more if the marks cannot be waited for.
+        if !self.log.may_ask() || !self.begin(|flow| confirm_marked(flow, inbox, parcel)) {
+            self.parcel_done(parcel, false);
         }
-        let nothing = Call::Write(super::row::nothing(inbox));
-        self.log.ask(PendingCall::Nudged(Box::new((from, number))), nothing, fx);
-        true
     }
 
     /// Has all members of this shard draw a message, even without devices online.
@@ -167,11 +155,6 @@ impl Chat {
         marked
     }
 
-    /// Takes the log's result for the marks before a nudge's confirmation.
-    pub(crate) fn nudge_marked(&mut self, parcel: (ShardId, u64), result: &Answered) {
-        self.parcel_done(parcel, result.is_ok());
-    }
-
     /// Has a follower draw a message of a group which it does not take with the others.
     fn lacks(&mut self, inbox: TimelineId, conversation: TimelineId, seq: Seq) {
         if let Some(it) = self.followed(inbox, conversation) {
@@ -182,10 +165,10 @@ impl Chat {
 
     /// Stores the messages since the last turn in the inboxes of the followers that have all before
     /// them.
-    pub(super) fn hand_together(&mut self, now: Now, fx: &mut Effects) {
+    pub(super) fn hand_together(&mut self, now: Now) {
         for conversation in std::mem::take(&mut self.follows.loud) {
             match self.follows.live.get(&conversation) {
-                Some(live) if live.may_go_on() => self.hand_one_together(now, conversation, fx),
+                Some(live) if live.may_go_on() => self.hand_one_together(now, conversation),
                 Some(live) if !live.queue.is_empty() => {
                     self.follows.loud.insert(conversation);
                 }
@@ -194,7 +177,7 @@ impl Chat {
         }
     }
 
-    fn hand_one_together(&mut self, now: Now, conversation: TimelineId, fx: &mut Effects) {
+    fn hand_one_together(&mut self, now: Now, conversation: TimelineId) {
         let Some(live) = self.follows.live.get_mut(&conversation) else { return };
         let (queue, at_once) = (std::mem::take(&mut live.queue), live.at_once);
         live.bytes = 0;
@@ -228,7 +211,7 @@ impl Chat {
             }
             for (relation, inboxes) in ways {
                 for slice in inboxes.chunks(INBOXES_MAX) {
-                    self.append_together(now, (conversation, relation), (slice, message), fx);
+                    self.append_together(now, (conversation, relation), (slice, message));
                 }
             }
         }
@@ -251,10 +234,7 @@ impl Chat {
         now: Now,
         (conversation, relation): (TimelineId, Relation),
         (inboxes, message): (&[TimelineId], &Arc<ChatMessage>),
-        fx: &mut Effects,
     ) {
-        let entry = Entry::of_message(conversation, relation, message);
-        let cargo = Cargo::Message(message.clone());
         for inbox in inboxes {
             if let Some(it) = self.followed(*inbox, conversation) {
                 it.together += 1;
@@ -263,46 +243,33 @@ impl Chat {
         if let Some(live) = self.follows.live.get_mut(&conversation) {
             live.placing += 1;
         }
-        let (append, owed) = self.append_of(now, (inboxes.to_vec(), &entry), &cargo, fx);
-        let inboxes = inboxes.to_vec();
-        let together = Box::new(Together { conversation, inboxes, entry, cargo, owed });
-        self.log.ask(PendingCall::Together(together), append, fx);
+        let (inboxes, seq): (Arc<[_]>, _) = (inboxes.into(), message.seq);
+        let (of, all) = ((conversation, relation), inboxes.clone());
+        if !self.begin(|flow| put_together(flow, of, all, message.clone())) {
+            self.taken_together(now, (conversation, &inboxes), (seq, false));
+        }
     }
 
-    /// Takes the log's result for a message that several followers took together.
-    pub(crate) fn taken_together(
+    /// Records that followers have a message in their inboxes which they took together, or that it
+    /// was refused.
+    fn taken_together(
         &mut self,
         now: Now,
-        together: Together,
-        result: Answered,
-        fx: &mut Effects,
+        (conversation, inboxes): (TimelineId, &[TimelineId]),
+        (seq, is_placed): (Seq, bool),
     ) {
-        let Together { conversation, inboxes, entry, cargo, owed } = together;
-        let places = match result {
-            Ok(Done::Appended(done)) if done.seqs.len() == inboxes.len() => Some(done.seqs),
-            _ => None,
-        };
-        let mut owed = owed.into_iter().peekable();
-        for (at, &inbox) in inboxes.iter().enumerate() {
-            let place = places.as_ref().map(|places| places[at]);
-            match place {
-                Some(place) => self.has_drawn(now, (inbox, place), (&entry, &cargo), fx),
-                None => {
-                    let it = self.followed(inbox, conversation);
-                    it.into_iter().for_each(|it| it.lacks(cargo.seq()));
-                }
-            }
-            if owed.next_if_eq(&inbox).is_some() {
-                self.owes(now, (inbox, place), fx);
-            }
+        for &inbox in inboxes {
             let Some(follower) = self.follows.followers.get_mut(&inbox) else { continue };
             let is_waited_for = follower.draws_all || follower.wakes;
             let Some(it) = follower.groups.get_mut(&conversation) else { continue };
             it.together -= 1;
+            if !is_placed {
+                it.lacks(seq);
+            }
             if it.together == 0 && (it.is_behind || is_waited_for) {
-                match place {
-                    Some(_) => self.follows.is_due(inbox),
-                    None => self.follows.waits(now, inbox),
+                match is_placed {
+                    true => self.follows.is_due(inbox),
+                    false => self.follows.waits(now, inbox),
                 }
             }
         }
@@ -313,4 +280,28 @@ impl Chat {
             }
         }
     }
+}
+
+/// Confirms the parcel of a nudge when all earlier writes, the marks for its pushes among them, are
+/// stored.
+async fn confirm_marked(mut flow: Flow, inbox: TimelineId, parcel: (ShardId, u64)) {
+    let stored = flow.log(Call::Write(super::row::nothing(inbox))).await;
+    flow.state().0.parcel_done(parcel, stored.is_ok());
+}
+
+/// Puts a message into the inboxes of followers that take it together.
+async fn put_together(
+    mut flow: Flow,
+    (conversation, relation): (TimelineId, Relation),
+    inboxes: Arc<[TimelineId]>,
+    message: Arc<ChatMessage>,
+) {
+    let entry = Entry::of_message(conversation, relation, &message);
+    let (seq, cargo) = (message.seq, Cargo::Message(message));
+    let places = put_entry(&mut flow, &inboxes, &entry, &cargo).await;
+    let (chat, now, fx) = flow.state();
+    if places.is_some() {
+        inboxes.iter().for_each(|inbox| chat.has_drawn(*inbox, &entry, fx));
+    }
+    chat.taken_together(now, (conversation, &inboxes), (seq, places.is_some()));
 }

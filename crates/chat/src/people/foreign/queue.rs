@@ -15,6 +15,7 @@
 use crate::envelope::{self, Sender};
 use crate::log::{Answered, PendingCall, Removals};
 use crate::outbox::timeline_here;
+use crate::service::flow::Flow;
 use crate::{Chat, Effects};
 use base::bytes::ByteReader;
 use base::hash::HashKey;
@@ -25,7 +26,7 @@ use model::counters::ChatCounter;
 use model::id::ShardId;
 use model::ports::calls::RETRY_PAUSE;
 use model::ports::chat::ChatAnswer;
-use model::ports::log::{Append, Call, Done, Page, Pull, Read, Write};
+use model::ports::log::{Call, Done, Page, Pull, Read};
 use model::timeline::{Message, Placed, Seq, Space, TimelineId};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -57,12 +58,6 @@ pub(crate) struct SendQueue {
     found: HashSet<Said>,
     /// Messages to be removed from the log.
     over: Removals,
-}
-
-/// A parcel whose message is being put into the queue.
-pub(crate) struct Queueing {
-    parcel: (ShardId, u64),
-    message: Arc<ChatMessage>,
 }
 
 impl SendQueue {
@@ -137,40 +132,17 @@ impl SendQueue {
 }
 
 impl Chat {
-    /// Appends a parcel's message for a foreign account to the queue.
+    /// Begins to append a parcel's message for a foreign account to the queue.
     pub(crate) fn queue_up(
         &mut self,
-        now: Now,
-        (parcel, conversation): ((ShardId, u64), TimelineId),
-        message: &Arc<ChatMessage>,
-        fx: &mut Effects,
+        parcel: (ShardId, u64),
+        conversation: TimelineId,
+        message: Arc<ChatMessage>,
     ) {
-        if self.send_queue.unsent.len() >= UNSENT_MAX {
-            return self.parcel_done(parcel, false);
+        let is_full = self.send_queue.unsent.len() >= UNSENT_MAX;
+        if is_full || !self.begin(|flow| queue(flow, parcel, conversation, message)) {
+            self.parcel_done(parcel, false);
         }
-        let (label, body) = encode(conversation, message);
-        let stored = Arc::new(Message { id: message.id, at_s: now.unix_s(), label, body });
-        let (to, heard) = (vec![self.send_queue.queue], self.log.heard());
-        let append = Append { message: stored, to, once: None, heard, ends: true };
-        let queueing = Box::new(Queueing { parcel, message: message.clone() });
-        self.log.ask(PendingCall::Queued(queueing), Call::Write(Write::Append(append)), fx);
-    }
-
-    /// Handles the log's answer to the append of a message.
-    pub(crate) fn queued(&mut self, queueing: Queueing, result: Answered, fx: &mut Effects) {
-        let Queueing { parcel, message } = queueing;
-        let seq = match &result {
-            Ok(Done::Appended(done)) => done.seqs.first().copied(),
-            _ => None,
-        };
-        self.parcel_done(parcel, seq.is_some());
-        let Some(seq) = seq else { return };
-        self.send_queue.len += 1;
-        let place = QueuePlace { queue: self.send_queue.queue, seq };
-        if self.send_queue.unsent.is_empty() {
-            return self.hands_out(QueuedMessage { message, place, is_again: false }, fx);
-        }
-        self.send_queue.unsent.insert(place);
     }
 
     fn hands_out(&mut self, queued: QueuedMessage, fx: &mut Effects) {
@@ -245,6 +217,29 @@ impl Chat {
             }
         }
     }
+}
+
+/// Appends a parcel's message to the queue.
+async fn queue(
+    mut flow: Flow,
+    parcel: (ShardId, u64),
+    conversation: TimelineId,
+    message: Arc<ChatMessage>,
+) {
+    let (label, body) = encode(conversation, &message);
+    let (chat, now, _) = flow.state();
+    let queue = chat.send_queue.queue;
+    let stored = Message { id: message.id, at_s: now.unix_s(), label, body };
+    let places = flow.append_entry(stored, vec![queue]).await;
+    let (chat, _, fx) = flow.state();
+    chat.parcel_done(parcel, places.is_some());
+    let Some(seq) = places.and_then(|places| places.first().copied()) else { return };
+    chat.send_queue.len += 1;
+    let place = QueuePlace { queue, seq };
+    if chat.send_queue.unsent.is_empty() {
+        return chat.hands_out(QueuedMessage { message, place, is_again: false }, fx);
+    }
+    chat.send_queue.unsent.insert(place);
 }
 
 /// Label and body of a message in a queue.
