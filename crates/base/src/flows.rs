@@ -19,7 +19,7 @@ use crate::time::Instant;
 use std::any::Any;
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -105,6 +105,27 @@ impl<S: FlowState> FlowHandle<S> {
         self.state().flows().key(slot)
     }
 
+    /// The key of the next wait, which is for so many replies: [`FlowHandle::replies`].
+    pub fn key_of_all(&mut self, count: usize) -> WaitKey {
+        let slot = self.slot;
+        self.state().flows().gather(slot, count);
+        self.key()
+    }
+
+    /// Gives the state back until so many replies have come under one key
+    /// ([`FlowHandle::key_of_all`]); returns them in the order in which they came.
+    pub async fn replies(&mut self, count: usize) -> Vec<S::Reply> {
+        if count == 0 {
+            return Vec::new();
+        }
+        let last = self.reply().await;
+        let slot = self.slot;
+        let gathering = self.state().flows().gathering.remove(&slot);
+        let mut all = gathering.map(|it| it.replies).unwrap_or_default();
+        all.push(last);
+        all
+    }
+
     /// Gives the state back until the wait with this key is answered; at once, if it is already.
     pub fn reply(&mut self) -> Wait<'_, S> {
         Wait { handle: self, is_suspended: false }
@@ -155,6 +176,13 @@ struct Slot {
     flow: Option<Flow>,
 }
 
+/// Replies to a wait for several.
+struct Gathering<R> {
+    /// The number of replies that do not end the wait.
+    left: usize,
+    replies: Vec<R>,
+}
+
 /// The flows of one owner.
 pub struct Flows<S: FlowState> {
     slots: Vec<Slot>,
@@ -165,6 +193,8 @@ pub struct Flows<S: FlowState> {
     /// The reply to the flow that is resumed, until that takes it.
     current: Option<S::Reply>,
     deadlines: BinaryHeap<Reverse<(Instant, WaitKey)>>,
+    /// Waits for several replies, by the slots of their flows.
+    gathering: BTreeMap<u32, Gathering<S::Reply>>,
 }
 
 impl<S: FlowState> Flows<S> {
@@ -177,6 +207,7 @@ impl<S: FlowState> Flows<S> {
             ready: VecDeque::new(),
             current: None,
             deadlines: BinaryHeap::new(),
+            gathering: BTreeMap::new(),
         }
     }
 
@@ -223,6 +254,12 @@ impl<S: FlowState> Flows<S> {
         if !self.is_open(key) {
             return false;
         }
+        let gathering = self.gathering.get_mut(&(key.slot() as u32));
+        if let Some(it) = gathering.filter(|it| it.left > 0) {
+            it.left -= 1;
+            it.replies.push(reply);
+            return true;
+        }
         self.end_wait(key.slot());
         self.ready.push_back((key.slot() as u32, Some(reply)));
         true
@@ -251,6 +288,12 @@ impl<S: FlowState> Flows<S> {
 
     fn key(&self, slot: u32) -> WaitKey {
         WaitKey::new(slot, self.slots[slot as usize].turn)
+    }
+
+    fn gather(&mut self, slot: u32, count: usize) {
+        if count > 1 {
+            self.gathering.insert(slot, Gathering { left: count - 1, replies: Vec::new() });
+        }
     }
 
     fn is_open(&self, key: WaitKey) -> bool {
@@ -282,6 +325,7 @@ pub fn run<S: FlowState>(mut state: Box<S>) -> Box<S> {
         let flows = state.flows();
         if is_over {
             flows.end_wait(slot as usize);
+            flows.gathering.remove(&slot);
             flows.free.push(slot);
         } else {
             flows.slots[slot as usize].flow = Some(flow);
@@ -388,6 +432,34 @@ mod tests {
         });
         let sum = run(sum);
         assert_eq!((&sum.told[..], sum.pauses), (&[('a', Some(7))][..], 1));
+    }
+
+    #[test]
+    fn a_wait_for_several_replies_ends_with_the_last_of_them() {
+        let mut sum = sum(1);
+        sum.flows.begin(|mut sum: FlowHandle<Sum>| async move {
+            for count in [3, 0, 1] {
+                let key = sum.key_of_all(count);
+                sum.state().asked.push(key);
+                if count == 3 {
+                    sum.state().flows.reply(key, Some(1));
+                }
+                let all = sum.replies(count).await;
+                sum.state().told.extend(all.into_iter().map(|it| ('a', it)));
+            }
+        });
+        sum = run(sum);
+        let key = sum.asked[0];
+        assert!(sum.flows.reply(key, None));
+        sum = run(sum);
+        assert!(sum.told.is_empty(), "the third has not come");
+        assert!(sum.flows.reply(key, Some(3)) && !sum.flows.reply(key, Some(4)));
+        sum = run(sum);
+        assert_eq!(sum.told, [('a', Some(1)), ('a', None), ('a', Some(3))]);
+        let key = *sum.asked.last().expect("it asks again");
+        assert!(sum.flows.reply(key, Some(5)));
+        sum = run(sum);
+        assert_eq!((sum.told.len(), sum.flows.len(), sum.flows.gathering.len()), (4, 0, 0));
     }
 
     #[test]
