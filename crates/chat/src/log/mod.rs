@@ -14,9 +14,7 @@ use base::flows::WaitKey;
 use base::time::{Instant, Now};
 use model::counters::ProcessCounter;
 use model::ports::calls::{RETRIES_A_TURN_MAX, Tickets, may_be_taken_later};
-use model::ports::log::{
-    Call, Completion, Done, REMOVE_SEQS_MAX, StoreError, Table, Ticket, Write,
-};
+use model::ports::log::{Call, Completion, Done, REMOVE_SEQS_MAX, StoreError, Ticket, Write};
 use model::timeline::{Seq, TimelineId};
 use std::collections::BTreeMap;
 
@@ -82,16 +80,6 @@ pub(crate) enum PendingCall {
     Nodes(TimelineId),
     /// Reads the row of an item of a node, by its index among those that are read.
     NodeItem(TimelineId, u32),
-    /// Writes the row of an erasure that begins.
-    ErasureBegun(Box<(TimelineId, model::account::AccountAddress)>),
-    /// Reads a page of the inbox of an account that is being erased.
-    ErasurePage(TimelineId),
-    /// Reads rows of such an account in a table.
-    ErasureRows(TimelineId, Table),
-    /// Deletes something that belongs to such an account.
-    ErasureWrote(TimelineId),
-    /// Deletes the row of an erasure that is over.
-    Erased(TimelineId),
     /// Reads the last messages of a chatroom.
     ChatroomRead(TimelineId),
     /// A write whose result no flow waits for; it is repeated if the log refuses it.
@@ -294,11 +282,6 @@ impl Chat {
             PendingCall::PushWish(inbox) => self.push_wish_goes_on(now, inbox, result, fx),
             PendingCall::Nodes(inbox) => self.nodes_done(now, inbox, result, fx),
             PendingCall::NodeItem(inbox, at) => self.item_read(now, (inbox, at), result, fx),
-            PendingCall::ErasureBegun(of) => self.erasure_begun(*of, result, fx),
-            PendingCall::ErasurePage(inbox) => self.erasure_page(now, inbox, result, fx),
-            PendingCall::ErasureWrote(inbox) => self.erasure_wrote(now, inbox, result),
-            PendingCall::ErasureRows(it, of) => self.erasure_rows_read(now, (it, of), result, fx),
-            PendingCall::Erased(inbox) => self.erased(now, inbox, result, fx),
             PendingCall::ChatroomRead(timeline) => self.chatroom_read(now, timeline, result, fx),
             PendingCall::Retry(write) => self.log.settle(now, (ticket, *write), &result, fx),
         }

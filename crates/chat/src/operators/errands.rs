@@ -7,10 +7,12 @@
 
 use crate::accounts::Owner;
 use crate::people::ArrivalTaken;
+use crate::service::flow::{Flow, Reply};
 use crate::sessions::{Asker, Requester};
 use crate::waits::Waits;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
+use base::flows::WaitKey;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::account::AccountId;
@@ -20,7 +22,6 @@ use model::chat::{
 };
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::chat::{ChatAnswer, Errand, ErrandWhat};
-use model::timeline::TimelineId;
 
 /// An errand that is under way.
 pub(crate) struct UnderWay {
@@ -35,8 +36,8 @@ pub(crate) enum Owed {
     Command(u64),
     /// Another shard, for an arrival from another server, by its number there.
     Shard(ShardId, u64),
-    /// The erasure of the account with this inbox.
-    Erasure(TimelineId),
+    /// A flow of this shard.
+    Flow(WaitKey),
     /// The task that publishes an account's read positions to its clients, by its number.
     Displays(u64),
     /// The task that updates a bookmark to match its conversation, by its number.
@@ -139,7 +140,10 @@ impl Chat {
 
     fn tell_owed(&mut self, owed: Owed, told: ChatDelivery, fx: &mut Effects) {
         match owed {
-            Owed::Erasure(inbox) => return self.erasure_hears(inbox, told),
+            Owed::Flow(key) => {
+                self.flows.reply(key, Reply::Told(Box::new(told)));
+                return;
+            }
             Owed::Displays(number) => return self.displays.hears(number, told),
             Owed::Bookmark(number) => return self.bookmarks.chores.hears(number, told),
             Owed::Command(_) | Owed::Shard(..) => {}
@@ -162,7 +166,7 @@ impl Chat {
                 let taken = Box::new(ArrivalTaken { number, answer });
                 fx.peer_messages.push((shard, ChatWord::ArrivalTaken(taken)));
             }
-            Owed::Erasure(_) | Owed::Displays(_) | Owed::Bookmark(_) => {}
+            Owed::Flow(_) | Owed::Displays(_) | Owed::Bookmark(_) => {}
         }
     }
 
@@ -178,6 +182,29 @@ impl Chat {
             self.tell_owed(it.owed, busy, fx);
         }
         next
+    }
+}
+
+impl Flow {
+    /// Makes a request on behalf of an account; returns the answer that a device would get.
+    pub(crate) async fn errand(&mut self, asker: &Asker, what: ErrandWhat) -> ChatDelivery {
+        self.errands(asker, vec![what]).await.swap_remove(0)
+    }
+
+    /// Makes requests on behalf of an account, all at once; returns the answers in the order in
+    /// which they come.
+    pub(crate) async fn errands(
+        &mut self,
+        asker: &Asker,
+        all: Vec<ErrandWhat>,
+    ) -> Vec<ChatDelivery> {
+        let (count, key) = (all.len(), self.key_of_all(all.len()));
+        let (chat, now, fx) = self.state();
+        for what in all {
+            let wait = chat.puts_errand(Owed::Flow(key), asker.clone());
+            chat.request(now, wait.conn, request_of(wait.session, what), fx);
+        }
+        self.told(count).await
     }
 }
 

@@ -55,7 +55,7 @@ async fn act(
             let inbox = address.inbox(chat.settings.home, row.id);
             ChatAnswer::Ended(chat.end_all(inbox, fx))
         }
-        (Ok(row), What::Erase) => return chat.erase(ask, &address, row, fx),
+        (Ok(row), What::Erase) => erasures::begin(&mut flow, &address, row).await,
         (Ok(row), What::Errand(errand)) => {
             return chat.run_errand(now, ask, (*errand, row.id), fx);
         }

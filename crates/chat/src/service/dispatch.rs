@@ -153,7 +153,7 @@ impl Chat {
         self.turn_inboxes(now, fx);
         let first = earliest([
             self.turn_errands(now, fx),
-            self.turn_erasures(now, fx),
+            self.turn_erasures(now),
             self.turn_displays(now, fx),
             self.turn_bookmarks(now, fx),
             self.turn_reviews(now),

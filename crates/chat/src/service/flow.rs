@@ -24,7 +24,7 @@ use base::flows::{FlowHandle, Flows, WaitKey};
 use base::never;
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
-use model::chat::{ChatFault, NewMessage};
+use model::chat::{ChatDelivery, ChatFault, NewMessage};
 use model::id::ShardId;
 use model::ports::log::{Append, Appended, Call, Done, StoreError, Write};
 use model::ports::reviews::ReviewVerdict;
@@ -57,7 +57,9 @@ pub(crate) enum Reply {
     Reached(Result<Option<Reached>, ChatFault>),
     /// The verdict on a message that was reviewed.
     Reviewed(ReviewVerdict),
-    /// The wait took too long.
+    /// The answer to an errand.
+    Told(Box<ChatDelivery>),
+    /// The wait took too long, or the time of a pause is over.
     Late,
 }
 
@@ -82,21 +84,52 @@ impl Flow {
         self.0.key()
     }
 
+    /// The key of the next wait, which is for so many replies.
+    pub(crate) fn key_of_all(&mut self, count: usize) -> WaitKey {
+        self.0.key_of_all(count)
+    }
+
+    /// Lets time pass, or waits until somebody answers the wait with the next key before.
+    pub(crate) async fn sleep(&mut self, time: Duration) {
+        let key = self.key();
+        let (chat, now, _) = self.state();
+        chat.flows.set_deadline(key, now.after(time));
+        self.0.reply().await;
+    }
+
+    /// Waits for the place for which the next key is in line.
+    pub(crate) async fn place(&mut self) {
+        self.0.reply().await;
+    }
+
+    /// The answers to so many errands, under one key ([`Flow::key_of_all`]), in the order in which
+    /// they come.
+    pub(crate) async fn told(&mut self, errands: usize) -> Vec<ChatDelivery> {
+        let replies = self.0.replies(errands).await;
+        let told = replies.into_iter().map(|reply| match reply {
+            Reply::Told(told) => *told,
+            _ => {
+                never!(true, "an errand is answered as a device is");
+                ChatDelivery::Failed { number: 0, why: ChatFault::StoreFailed }
+            }
+        });
+        told.collect()
+    }
+
+    /// Makes calls to the log, all at once; the results, in the order in which they come.
+    pub(crate) async fn log_all(&mut self, calls: Vec<Call>) -> Vec<Answered> {
+        let (count, key) = (calls.len(), self.key_of_all(calls.len()));
+        let (chat, _, fx) = self.state();
+        calls.into_iter().for_each(|call| chat.log.ask(PendingCall::Flow(key), call, fx));
+        self.0.replies(count).await.into_iter().map(answered).collect()
+    }
+
     /// Asks the log at once, not only when the returned future is awaited.
     pub(crate) fn log(&mut self, call: Call) -> impl Future<Output = Answered> {
         let key = self.key();
         let (chat, _, fx) = self.state();
         chat.log.ask(PendingCall::Flow(key), call, fx);
-        async {
-            match self.0.reply().await {
-                Reply::Log(answer) => answer,
-                Reply::Late => Err(StoreError::Busy),
-                _ => {
-                    never!(true, "the log answers with what it has done");
-                    Err(StoreError::Failed)
-                }
-            }
-        }
+        async { answered(self.0.reply().await) }
     }
 
     /// Asks the log with a deadline: a log that is too late returns `Busy`, and may make the call
@@ -332,6 +365,18 @@ impl Flow {
             Reply::Peer(result) => Some(result),
             Reply::Late => None,
             _ => Some(unexpected("a shard that is asked replies")),
+        }
+    }
+}
+
+/// The log's result in a reply.
+fn answered(reply: Reply) -> Answered {
+    match reply {
+        Reply::Log(answer) => answer,
+        Reply::Late => Err(StoreError::Busy),
+        _ => {
+            never!(true, "the log answers with what it has done");
+            Err(StoreError::Failed)
         }
     }
 }

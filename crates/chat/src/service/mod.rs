@@ -153,9 +153,11 @@ impl Service for ChatService {
     }
 
     fn turn(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        let deadline = self.chat_mut().flows.expire(now.mono, || Reply::Late);
+        self.chat_mut().flows.expire(now.mono, || Reply::Late);
         self.run_flows(now, fx);
         let next = self.chat_mut().turn(now, fx);
+        // Flows that went on may have set deadlines; those that go on below have another turn.
+        let deadline = self.chat_mut().flows.expire(now.mono, || Reply::Late);
         let is_more = self.run_flows(now, fx);
         earliest([deadline, next, is_more.then_some(now.mono)])
     }

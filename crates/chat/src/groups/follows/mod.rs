@@ -24,8 +24,10 @@ mod held;
 mod nudges;
 mod row;
 
+use crate::service::flow::Reply;
 use crate::word::Fetched;
 use crate::{Chat, Effects};
+use base::flows::WaitKey;
 use base::time::{Instant, Now};
 use model::chat::ChatFault;
 use model::id::ShardId;
@@ -74,8 +76,8 @@ struct Follower {
     line: VecDeque<begins::Begin>,
     /// All messages are drawn, even without a device online.
     draws_all: bool,
-    /// An erasure waits until all messages are drawn, and asks now and then.
-    is_asked: bool,
+    /// The wait of an erasure until all messages are drawn.
+    erasure: Option<WaitKey>,
     /// Pushes wait until all messages are drawn.
     wakes: bool,
     /// Messages that may be drawn in addition, for a list of conversations.
@@ -311,16 +313,16 @@ impl Chat {
         later.into_iter().chain(self.follows.has_more().then_some(now.mono)).min()
     }
 
-    /// Draws all messages of an account, even without a device online, for its erasure, which asks
-    /// repeatedly. True: all are drawn.
-    pub(crate) fn has_drawn_all(&mut self, inbox: TimelineId) -> bool {
-        let was_asked = self.follows.followers.get(&inbox).is_some_and(|it| it.is_asked);
+    /// Draws all messages of an account, even without a device online, for its erasure. True: all
+    /// are drawn; else the wait with this key is answered, and the erasure asks again.
+    pub(crate) fn has_drawn_all(&mut self, inbox: TimelineId, key: WaitKey) -> bool {
+        let was_asked = self.follows.followers.get(&inbox).is_some_and(|it| it.erasure.is_some());
         let is_over = was_asked && self.follows.has_wanted(inbox);
         let follower = match was_asked {
             true => self.follows.followers.entry(inbox).or_default(),
             false => self.follows.wants(inbox),
         };
-        (follower.is_asked, follower.draws_all) = (!is_over, !is_over);
+        (follower.erasure, follower.draws_all) = ((!is_over).then_some(key), !is_over);
         self.follows.is_due(inbox);
         is_over
     }
@@ -375,8 +377,8 @@ impl Chat {
         let has_all = follower.groups.values().all(|it| !it.following.wants(it.target));
         let (draws_all, wakes) =
             (std::mem::take(&mut follower.draws_all), std::mem::take(&mut follower.wakes));
-        if draws_all && follower.is_asked {
-            self.erasure_has_drawn(now, inbox);
+        if let Some(key) = follower.erasure.filter(|_| draws_all) {
+            self.flows.reply(key, Reply::Late);
             self.follows.is_due(inbox);
         }
         if wakes {
@@ -392,7 +394,7 @@ impl Chat {
         let Some(it) = self.follows.followers.get(&inbox) else { return };
         let is_known = it.is_loaded && !it.groups.is_empty();
         let is_kept = is_known && (is_here || self.follows.count <= most);
-        let is_wanted = it.draws_all || it.wakes || it.is_asked || !it.held.is_empty();
+        let is_wanted = it.draws_all || it.wakes || it.erasure.is_some() || !it.held.is_empty();
         if it.is_idle() && !is_wanted && !is_kept {
             self.follows.forget(inbox);
         }

@@ -5,41 +5,37 @@
 //!            │ after a start: goes on at the offset of the row                   │
 //!            └─ logins by the name are refused, and its sessions have ended      └─► its own row
 //! ```
-//! Each step makes requests as an operator's errand would ([`errands`](crate::operators::errands)),
-//! so every rule of conversations, groups and contacts holds, and others are notified as usual: a
-//! recalled message keeps its offset, and has no content. Requests are idempotent, so a step that a
+//! A flow makes requests as an operator's errand would ([`errands`](crate::operators::errands)), so
+//! every rule of conversations, groups and contacts holds, and others are notified as usual: a
+//! recalled message keeps its offset, and has no content. Requests are idempotent, so whatever a
 //! crash interrupted is begun again. Invariant: when the row is deleted, the log has nothing of the
 //! account but empty offsets, messages that others sent to it in their own conversations, and
 //! notices of recalls.
 
-mod rows;
 mod steps;
 
 use crate::accounts::AccountRow;
-use crate::log::{Answered, PendingCall};
-use crate::operators::errands::{self, Owed};
-use crate::sessions::{Asker, Requester};
+use crate::service::flow::{Flow, Reply};
 use crate::{Chat, Effects};
 use base::bytes::ByteReader;
+use base::flows::WaitKey;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
-use model::chat::{ChatDelivery, ChatFault};
 use model::counters::ChatCounter;
-use model::ports::chat::{ChatAnswer, ChatCommand, ErasureStatus, ErrandWhat};
+use model::ports::chat::{ChatAnswer, ChatCommand, ErasureStatus};
 use model::ports::log::{Call, RowHome, Table, Write};
 use model::timeline::{Seq, TimelineId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
-use steps::Step;
 
 /// Version of a row.
 const VERSION: u8 = 1;
 
-/// Erasures of a shard with open requests. The others wait in line, the earliest first; an erasure
-/// that waits for a time occupies no place.
+/// Erasures of a shard with open requests. The others wait in line; an erasure that waits for a
+/// time occupies no place.
 const AT_ONCE: usize = 4;
 
-/// Pause before a step that failed is begun again.
+/// Pause before requests that failed are repeated.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Accounts of this shard that are being erased, by their inboxes.
@@ -48,30 +44,25 @@ pub(crate) struct Erasures {
     open: BTreeMap<TimelineId, Erasure>,
     /// Inboxes of the accounts that are being erased, by their addresses.
     names: HashMap<AccountAddress, TimelineId>,
-    /// Replies that are handled at the next turn.
-    heard: Vec<(TimelineId, ChatDelivery)>,
-    /// Accounts whose erasure row is being written, with the commands that wait for it.
-    beginning: BTreeMap<AccountAddress, Vec<u64>>,
+    /// Accounts whose erasure row is being written, once for each command.
+    beginning: Vec<AccountAddress>,
+    /// Erasures whose flows are not begun.
+    new: VecDeque<TimelineId>,
+    /// Erasures with a place.
+    running: usize,
+    /// Waits of the others for a place.
+    line: VecDeque<WaitKey>,
 }
 
 /// An account that is being erased.
-pub(crate) struct Erasure {
-    pub(super) address: AccountAddress,
-    pub(super) step: Step,
-    /// Replies that have not arrived.
-    pub(super) waiting: u32,
-    /// A request of the step failed for now.
-    pub(super) has_failed: bool,
-    /// Its messages in read groups have been copied to its inbox.
-    pub(super) is_drawn: bool,
-    /// Time at which the erasure continues.
-    due: Instant,
+struct Erasure {
+    address: AccountAddress,
+    /// Name of the present step in the API.
+    step: &'static str,
     /// Number of recalled messages.
-    pub(super) messages: u64,
+    messages: u64,
     /// Messages are recalled up to this offset of its inbox.
-    pub(super) done: Seq,
-    /// Messages that were on their way have had time to reach the inbox.
-    pub(super) has_settled: bool,
+    done: Seq,
 }
 
 /// Name of an erasure's row among the rows of an account.
@@ -114,6 +105,7 @@ impl Erasures {
     fn put(&mut self, inbox: TimelineId, erasure: Erasure) {
         self.names.insert(erasure.address.clone(), inbox);
         self.open.insert(inbox, erasure);
+        self.new.push_back(inbox);
     }
 
     /// Forgets an erasure that is finished.
@@ -151,23 +143,35 @@ impl Erasures {
         };
         let begins = || {
             let erasure = || Erasure::new(address.clone(), 0, 0).status();
-            self.beginning.contains_key(address).then(erasure)
+            self.beginning.contains(address).then(erasure)
         };
-        self.of(address).map(Erasure::status).or_else(begins)
+        self.status(address).or_else(begins)
+    }
+
+    /// The status of an account's erasure that has begun.
+    pub(super) fn status(&self, address: &AccountAddress) -> Option<ErasureStatus> {
+        self.of(address).map(Erasure::status)
     }
 
     /// The erasure of an account, by its address.
     fn of(&self, address: &AccountAddress) -> Option<&Erasure> {
         self.names.get(address).and_then(|inbox| self.open.get(inbox))
     }
+
+    /// Takes a place. False: none is free, and the wait with this key is answered when one is.
+    fn takes_place(&mut self, key: WaitKey) -> bool {
+        let is_free = self.running < AT_ONCE;
+        match is_free {
+            true => self.running += 1,
+            false => self.line.push_back(key),
+        }
+        is_free
+    }
 }
 
 impl Erasure {
-    fn new(address: AccountAddress, after: Seq, messages: u64) -> Erasure {
-        let (step, due) = (Step::Messages { after }, Instant::default());
-        let (waiting, has_failed, is_drawn) = (0, false, false);
-        let (done, has_settled) = (after, false);
-        Erasure { address, step, waiting, has_failed, is_drawn, due, messages, done, has_settled }
+    fn new(address: AccountAddress, done: Seq, messages: u64) -> Erasure {
+        Erasure { address, step: "messages", messages, done }
     }
 
     fn row(&self) -> Box<[u8]> {
@@ -181,170 +185,76 @@ impl Erasure {
     }
 
     fn status(&self) -> ErasureStatus {
-        ErasureStatus { messages: self.messages, step: self.step.word() }
+        ErasureStatus { messages: self.messages, step: self.step }
     }
+}
+
+/// Begins the erasure of an account by an operator's command: when its row is stored, no client can
+/// log in by the name.
+pub(super) async fn begin(
+    flow: &mut Flow,
+    address: &AccountAddress,
+    row: AccountRow,
+) -> ChatAnswer {
+    let (chat, _, _) = flow.state();
+    if let Some(status) = chat.erasures.status(address) {
+        return ChatAnswer::Erasing(Some(status));
+    }
+    let inbox = address.inbox(chat.settings.home, row.id);
+    let write = chat.erasures.row_of(inbox, address);
+    chat.erasures.beginning.push(address.clone());
+    let stored = flow.log(Call::Write(write)).await;
+    let (chat, _, fx) = flow.state();
+    let beginning = &mut chat.erasures.beginning;
+    beginning.iter().position(|it| it == address).map(|at| beginning.swap_remove(at));
+    if stored.is_err() {
+        return ChatAnswer::StoreFailed;
+    }
+    if !chat.erasures.has(inbox) {
+        fx.counters.count(ChatCounter::ErasuresBegun);
+        chat.erasures.opens(inbox, address.clone());
+        chat.end_all(inbox, fx);
+    }
+    ChatAnswer::Erasing(chat.erasures.status(address))
 }
 
 impl Chat {
     /// Answers an operator's command with the status of a running erasure. True: it is answered.
-    pub(crate) fn is_erasing(
+    pub(super) fn is_erasing(
         &mut self,
         ask: u64,
         address: &AccountAddress,
         fx: &mut Effects,
     ) -> bool {
-        let status = self.erasures.of(address).map(Erasure::status);
+        let status = self.erasures.status(address);
         let is_open = status.is_some();
         fx.answers.extend(status.map(|status| (ask, ChatAnswer::Erasing(Some(status)))));
         is_open
     }
 
-    /// Begins the erasure of an account that has been found.
-    pub(crate) fn erase(
-        &mut self,
-        ask: u64,
-        address: &AccountAddress,
-        row: AccountRow,
-        fx: &mut Effects,
-    ) {
-        if self.is_erasing(ask, address, fx) {
-            return;
-        }
-        let inbox = address.inbox(self.settings.home, row.id);
-        let waiting = self.erasures.beginning.entry(address.clone()).or_default();
-        waiting.push(ask);
-        if waiting.len() > 1 {
-            return;
-        }
-        let write = Erasure::new(address.clone(), 0, 0).put(inbox);
-        let begun = PendingCall::ErasureBegun(Box::new((inbox, address.clone())));
-        self.log.ask(begun, Call::Write(write), fx);
-    }
-
-    /// Handles the write of an erasure's row: from now on no client can log in by the name.
-    pub(crate) fn erasure_begun(
-        &mut self,
-        (inbox, address): (TimelineId, AccountAddress),
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        let asks = self.erasures.beginning.remove(&address).unwrap_or_default();
-        let answer = match result {
-            Ok(_) => {
-                let erasure = Erasure::new(address, 0, 0);
-                let status = erasure.status();
-                fx.counters.count(ChatCounter::ErasuresBegun);
-                self.erasures.put(inbox, erasure);
-                self.end_all(inbox, fx);
-                ChatAnswer::Erasing(Some(status))
+    /// Begins the flows of new erasures; returns when to be called again.
+    pub(crate) fn turn_erasures(&mut self, now: Now) -> Option<Instant> {
+        while let Some(&inbox) = self.erasures.new.front() {
+            let address = self.erasures.open.get(&inbox).map(|it| it.address.clone());
+            let is_begun =
+                address.is_none_or(|address| self.begin(|flow| steps::erase(flow, inbox, address)));
+            if !is_begun {
+                return Some(now.after(AGAIN));
             }
-            Err(_) => ChatAnswer::StoreFailed,
-        };
-        fx.answers.extend(asks.into_iter().map(|ask| (ask, answer.clone())));
-    }
-
-    /// Makes a request on behalf of an account that is being erased.
-    pub(super) fn erasure_asks(
-        &mut self,
-        now: Now,
-        inbox: TimelineId,
-        what: ErrandWhat,
-        fx: &mut Effects,
-    ) {
-        let Some(wait) = self.errand_of_erasure(inbox, false) else { return };
-        self.request(now, wait.conn, errands::request_of(wait.session, what), fx);
-    }
-
-    /// Registers an errand whose reply goes to an erasure; returns its requester.
-    pub(super) fn errand_of_erasure(
-        &mut self,
-        inbox: TimelineId,
-        is_operator: bool,
-    ) -> Option<Requester> {
-        let erasure = self.erasures.open.get_mut(&inbox)?;
-        erasure.waiting += 1;
-        let (address, device) = (erasure.address.clone(), Box::default());
-        let asker = Asker { inbox, address, device, is_operator, source: None };
-        Some(self.puts_errand(Owed::Erasure(inbox), asker))
-    }
-
-    /// Queues the reply to a request of an erasure.
-    pub(crate) fn erasure_hears(&mut self, inbox: TimelineId, told: ChatDelivery) {
-        self.erasures.heard.push((inbox, told));
-    }
-
-    /// Continues the erasures; returns when to be called again.
-    pub(crate) fn turn_erasures(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        if self.erasures.open.is_empty() {
-            return None;
+            self.erasures.new.pop_front();
         }
-        for (inbox, told) in std::mem::take(&mut self.erasures.heard) {
-            self.erasure_told(now, inbox, told, fx);
-        }
-        let waits = |it: &&Erasure| it.waiting == 0;
-        let room = |all: &Erasures| {
-            AT_ONCE.saturating_sub(all.open.values().filter(|it| it.waiting > 0).count())
-        };
-        let ready = self.erasures.open.iter().filter(|(_, it)| waits(it) && it.due <= now.mono);
-        let mut ready: Vec<_> = ready.map(|(inbox, it)| (it.due, *inbox)).collect();
-        ready.sort_unstable();
-        ready.truncate(room(&self.erasures));
-        for (_, inbox) in ready {
-            self.erasure_steps(now, inbox, fx);
-        }
-        // An erasure that waits for a place continues when a reply arrives.
-        let next = self.erasures.open.values().filter(waits).map(|it| it.due).min();
-        let next = next.filter(|_| room(&self.erasures) > 0);
-        let has_heard = !self.erasures.heard.is_empty();
-        has_heard.then_some(now.mono).or(next.map(|due| due.max(now.mono)))
+        None
     }
 
-    /// Postpones an erasure; its step is begun again after this time.
-    pub(super) fn erasure_waits(&mut self, now: Now, inbox: TimelineId, after: Duration) {
-        if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
-            erasure.due = now.after(after);
+    /// Gives the place of an erasure to the next in line.
+    fn leave_erasing(&mut self) {
+        while let Some(key) = self.erasures.line.pop_front() {
+            if self.flows.reply(key, Reply::Entered(Ok(()))) {
+                return;
+            }
         }
+        self.erasures.running -= 1;
     }
-
-    /// Continues an erasure at the next turn, since its messages in read groups have been copied.
-    pub(crate) fn erasure_has_drawn(&mut self, now: Now, inbox: TimelineId) {
-        self.erasure_waits(now, inbox, Duration::ZERO);
-    }
-
-    /// Handles the reply to a request of a step.
-    fn erasure_told(&mut self, now: Now, inbox: TimelineId, told: ChatDelivery, fx: &mut Effects) {
-        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
-        erasure.waiting = erasure.waiting.saturating_sub(1);
-        if let ChatDelivery::Failed { why, .. } = &told
-            && is_for_now(*why)
-        {
-            erasure.has_failed = true;
-        } else if self.step_told(inbox, told) {
-            return;
-        }
-        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
-        if erasure.waiting > 0 {
-            return;
-        }
-        if std::mem::take(&mut erasure.has_failed) {
-            return self.erasure_waits(now, inbox, AGAIN);
-        }
-        self.step_over(now, inbox, fx);
-    }
-
-    /// Stores the progress of an erasure.
-    pub(super) fn keep_erasure(&mut self, inbox: TimelineId, fx: &mut Effects) {
-        let Some(erasure) = self.erasures.open.get(&inbox) else { return };
-        self.log.write(erasure.put(inbox), fx);
-    }
-}
-
-/// Whether a request that was refused for this reason may succeed later.
-const fn is_for_now(why: ChatFault) -> bool {
-    matches!(
-        why,
-        ChatFault::Busy | ChatFault::StoreFull | ChatFault::StoreFailed | ChatFault::RateLimited
-    )
 }
 
 #[cfg(test)]
@@ -361,12 +271,12 @@ mod tests {
         let mut erasures = Erasures::default();
         assert!(erasures.restore(&key_of(inbox), &erasure.row()));
         let read = &erasures.open[&inbox];
-        assert!(matches!(read.step, Step::Messages { after: 70 }));
-        assert_eq!((read.messages, &read.address), (12, &ann));
+        assert_eq!((read.done, read.messages, &read.address), (70, 12, &ann));
         assert!(erasures.has(inbox) && erasures.of(&ann).is_some());
-        erasure.step = Step::Settle;
+        erasure.step = "rows";
         assert!(erasures.restore(&key_of(inbox), &erasure.row()), "a few may have come since");
-        assert!(matches!(erasures.open[&inbox].step, Step::Messages { after: 70 }));
+        let read = &erasures.open[&inbox];
+        assert_eq!((read.done, read.step), (70, "messages"));
         for (key, value) in [(&key_of(inbox)[..4], &erasure.row()[..]), (&key_of(inbox), &[1, 2])] {
             assert!(!erasures.restore(key, value));
         }

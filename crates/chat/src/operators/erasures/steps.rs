@@ -1,21 +1,28 @@
-//! The steps of an erasure that make requests as a device would: messages, groups, contacts, nodes.
+//! The steps of an erasure: requests as a device would make them, then the account's rows, its
+//! inbox, and its state in memory.
 //!
-//! Invariants: a step whose requests are all answered is followed by the next; a step with a failed
-//! request is begun again, and its earlier requests change nothing then.
+//! Invariants: requests that failed for now are repeated after a pause, and change nothing where
+//! they were carried out before; the row of the erasure is deleted after all others.
 
+use super::{AGAIN, key_of};
+use crate::Chat;
 use crate::amendments::RecallAsked;
+use crate::conversations::receipts::privacy;
 use crate::envelope::client_id_of;
 use crate::inboxes::entry::Entry;
-use crate::log::{Answered, PendingCall};
+use crate::label::Pointer;
+use crate::log::Answered;
+use crate::operators::errands::Owed;
+use crate::service::flow::Flow;
 use crate::sessions::Asker;
-use crate::{Chat, Effects};
-use base::time::Now;
+use crate::word::ChatWord;
 use model::account::{AccountAddress, AccountId, Addressee};
 use model::chat::*;
+use model::counters::ChatCounter;
+use model::id::ShardId;
 use model::ports::chat::ErrandWhat;
-use model::ports::log::{Call, Done, Pull, Read};
+use model::ports::log::{Call, Done, Page, Pull, ROWS_MAX, Read, RowHome, Table, Write};
 use model::timeline::{Seq, TimelineId};
-use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Largest number of inbox entries that are read at once, and their bytes.
@@ -25,313 +32,333 @@ const BYTES: usize = 64 * 1024;
 /// Largest number of conversations or contacts that are requested at once.
 const PAGE: u16 = 32;
 
-/// Attempts to leave a group that the account owns.
-const TRIES: u8 = 4;
-
 /// Time in which messages on their way reach their inboxes.
 const SETTLES: Duration = Duration::from_secs(10);
 
-/// The next step of an erasure.
-pub(crate) enum Step {
-    /// Reads the inbox behind an offset.
-    Messages { after: Seq },
-    /// Recalls the account's messages in this part of the inbox.
-    Recalling { after: Seq, upto: Seq },
-    /// Requests groups of the account's conversation list, before an offset.
-    Groups { before: Seq },
-    /// Leaves these groups, then requests those before an offset.
-    Leaving { groups: VecDeque<AccountAddress>, next: Option<Seq>, how: How, tries: u8 },
-    /// Requests contacts.
-    Contacts { range: ContactsRange },
-    /// Removes these contacts, then requests the next ones.
-    Removing { contacts: Vec<(AccountAddress, bool)>, next: Option<ContactsRange> },
-    /// Requests nodes.
-    Nodes,
-    /// Deletes these nodes.
-    Deleting { nodes: Box<[Box<str>]> },
-    /// Waits until messages on their way have arrived.
-    Settle,
-    /// Deletes rows, one table after the other.
-    Rows { at: usize },
-    /// Deletes the account's inbox and its row.
-    Last,
-    /// Deletes the erasure's own row.
-    Own,
+/// The flow of an erasure.
+struct Eraser {
+    flow: Flow,
+    inbox: TimelineId,
+    address: AccountAddress,
 }
 
-/// How the account leaves the first group.
-pub(crate) enum How {
-    Leave,
-    /// The account alone owns the group: reads its other members.
-    Look,
-    AddOwner(AccountAddress),
-    /// No other member can own the group.
-    Dissolve,
+/// Erases an account, from the offset on up to which its messages are recalled.
+pub(super) async fn erase(flow: Flow, inbox: TimelineId, address: AccountAddress) {
+    let mut by = Eraser { flow, inbox, address };
+    by.enter().await;
+    by.recall_messages().await;
+    by.leave_groups().await;
+    by.remove_contacts().await;
+    by.delete_nodes().await;
+    by.step("rows");
+    // Messages that were on their way are recalled, too.
+    by.pause(SETTLES).await;
+    by.recall_messages().await;
+    by.delete_rows().await;
+    by.delete_account().await;
+    by.delete_erasure().await;
 }
 
-impl Step {
-    /// Name of the step in the API.
-    pub(super) const fn word(&self) -> &'static str {
-        match self {
-            Step::Messages { .. } | Step::Recalling { .. } => "messages",
-            Step::Groups { .. } | Step::Leaving { .. } => "groups",
-            Step::Contacts { .. } | Step::Removing { .. } => "contacts",
-            Step::Nodes | Step::Deleting { .. } => "nodes",
-            Step::Settle | Step::Rows { .. } | Step::Last | Step::Own => "rows",
-        }
-    }
-}
-
-impl Chat {
-    fn step_is(&mut self, inbox: TimelineId, step: Step) {
-        if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
-            erasure.step = step;
-        }
-    }
-
-    /// Makes the requests of the next step.
-    pub(super) fn erasure_steps(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
-        let Some(erasure) = self.erasures.open.get(&inbox) else { return };
-        let ask = match &erasure.step {
-            // The step has failed in part: it is begun again.
-            &Step::Recalling { after, .. } | &Step::Messages { after } => {
-                return self.read_said(now, inbox, after, fx);
-            }
-            &Step::Groups { before } => {
-                ErrandWhat::Conversations { before, count: PAGE, groups: true }
-            }
-            Step::Leaving { groups, how, .. } => match groups.front() {
-                Some(group) => self.leaves_group(group, how),
-                None => return self.step_over(now, inbox, fx),
-            },
-            Step::Contacts { range } => ErrandWhat::Contacts(*range),
-            Step::Removing { contacts, .. } => {
-                let wishes = contacts.iter().flat_map(|(contact, is_blocked)| {
-                    let wish = |order| ContactWish { contact: contact.clone().into(), order };
-                    let unblocks = is_blocked.then(|| wish(ContactOrder::Unblock));
-                    unblocks.into_iter().chain([wish(ContactOrder::Remove)])
-                });
-                let all: Vec<_> = wishes.map(|wish| ErrandWhat::Contact(Box::new(wish))).collect();
-                return self.erasure_asks_all(now, inbox, all, fx);
-            }
-            Step::Nodes => ErrandWhat::Nodes(Box::new(NodesAsk::Names)),
-            Step::Deleting { nodes } => {
-                let all = nodes.iter().map(|it| NodesAsk::Delete(it.clone()));
-                let all = all.map(|ask| ErrandWhat::Nodes(Box::new(ask))).collect();
-                return self.erasure_asks_all(now, inbox, all, fx);
-            }
-            Step::Settle => return self.looks_once_more(inbox),
-            &Step::Rows { at } => return self.erase_rows(inbox, at, fx),
-            Step::Last => return self.erase_last(inbox, fx),
-            Step::Own => return self.erase_own(inbox, fx),
-        };
-        self.erasure_asks(now, inbox, ask, fx);
-    }
-
-    fn erasure_asks_all(
-        &mut self,
-        now: Now,
-        inbox: TimelineId,
-        all: Vec<ErrandWhat>,
-        fx: &mut Effects,
-    ) {
-        if all.is_empty() {
-            return self.step_over(now, inbox, fx);
-        }
-        for what in all {
-            self.erasure_asks(now, inbox, what, fx);
-        }
-    }
-
-    fn read_said(&mut self, now: Now, inbox: TimelineId, after: Seq, fx: &mut Effects) {
-        let is_drawn = self.erasures.open.get(&inbox).is_some_and(|it| it.is_drawn);
-        // The account's messages in read groups are copied to its inbox first.
-        if !self.log.may_ask() || !is_drawn && !self.has_drawn_all(inbox) {
-            return self.erasure_waits(now, inbox, super::AGAIN);
-        }
-        self.step_is(inbox, Step::Messages { after });
-        if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
-            (erasure.waiting, erasure.is_drawn) = (1, true);
-        }
-        let (count_max, bytes_max) = (ENTRIES, BYTES);
-        let pull = Pull { timeline: inbox, from: after, backwards: false, count_max, bytes_max };
-        self.log.ask(PendingCall::ErasurePage(inbox), Call::Read(Read::Pull(pull)), fx);
-    }
-
-    /// Recalls the account's messages among these entries of its inbox, in all conversations.
-    pub(crate) fn erasure_page(
-        &mut self,
-        now: Now,
-        inbox: TimelineId,
-        result: Answered,
-        fx: &mut Effects,
-    ) {
-        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
-        erasure.waiting = 0;
-        let Step::Messages { after } = erasure.step else { return };
-        let Ok(Done::Page(page)) = result else {
-            return self.erasure_waits(now, inbox, super::AGAIN);
-        };
-        let places = page.messages.iter().map(|placed| placed.seq);
-        let Some(upto) = places.chain(page.damaged.iter().copied()).max() else {
-            if !erasure.has_settled {
-                return self.step_is(inbox, Step::Groups { before: Seq::MAX });
-            }
-            self.clear_pushes(inbox, fx);
-            return self.step_is(inbox, Step::Rows { at: 0 });
-        };
-        self.step_is(inbox, Step::Recalling { after, upto });
-        for placed in &page.messages {
-            let Some(Entry::Message(pointer, with)) = Entry::decode(&placed.message) else {
-                continue;
-            };
-            if !pointer.relation.own || pointer.recalls.is_some() {
+impl Eraser {
+    /// Recalls the account's messages in its inbox, in all conversations.
+    async fn recall_messages(&mut self) {
+        self.step("messages");
+        self.draw_messages().await;
+        loop {
+            let after = self.flow.state().0.erasures.open[&self.inbox].done;
+            let page = self.read_inbox(after).await;
+            let places = page.messages.iter().map(|placed| placed.seq);
+            let Some(upto) = places.chain(page.damaged.iter().copied()).max() else { return };
+            let entries = page.messages.iter().map(|placed| Entry::decode(&placed.message));
+            let own: Vec<_> = entries
+                .filter_map(|entry| match entry {
+                    Some(Entry::Message(pointer, with)) => Some((pointer, with)),
+                    _ => None,
+                })
+                .filter(|(pointer, _)| pointer.relation.own && pointer.recalls.is_none())
+                .collect();
+            let told = self.recall(own).await;
+            let is_new =
+                |told: &&ChatDelivery| matches!(told, ChatDelivery::Sent { again: false, .. });
+            let (chat, _, fx) = self.flow.state();
+            let Some(erasure) = chat.erasures.open.get_mut(&self.inbox) else { return };
+            erasure.messages += told.iter().filter(is_new).count() as u64;
+            if told.iter().any(fails_for_now) {
+                self.pause(AGAIN).await;
                 continue;
             }
-            let Some(wait) = self.errand_of_erasure(inbox, true) else { return };
-            let Some(erasure) = self.erasures.open.get(&inbox) else { return };
-            let (address, device, is_operator) = (erasure.address.clone(), Box::default(), true);
-            let asker = Asker { inbox, address, device, source: None, is_operator };
-            let (seq, conversation, reason) =
-                (pointer.seq, Some(pointer.conversation), Box::default());
+            erasure.done = upto;
+            chat.log.write(erasure.put(self.inbox), fx);
+        }
+    }
+
+    /// Waits until the account's messages in read groups are copied to its inbox.
+    async fn draw_messages(&mut self) {
+        loop {
+            let key = self.flow.key();
+            if self.flow.state().0.has_drawn_all(self.inbox, key) {
+                return;
+            }
+            self.pause(AGAIN).await;
+        }
+    }
+
+    async fn read_inbox(&mut self, after: Seq) -> Page {
+        let (timeline, count_max, bytes_max) = (self.inbox, ENTRIES, BYTES);
+        let pull = Pull { timeline, from: after, backwards: false, count_max, bytes_max };
+        loop {
+            if self.flow.state().0.log.may_ask()
+                && let Ok(Done::Page(page)) = self.flow.log(Call::Read(Read::Pull(pull))).await
+            {
+                return page;
+            }
+            self.pause(AGAIN).await;
+        }
+    }
+
+    /// Recalls messages; returns the answers.
+    async fn recall(&mut self, messages: Vec<(Pointer, AccountAddress)>) -> Vec<ChatDelivery> {
+        let asker = Asker { is_operator: true, ..self.asker() };
+        let key = self.flow.key_of_all(messages.len());
+        let (chat, _, fx) = self.flow.state();
+        for (Pointer { seq, conversation, .. }, with) in &messages {
+            let wait = chat.puts_errand(Owed::Flow(key), asker.clone());
+            let (seq, with, conversation) = (*seq, with.clone(), Some(*conversation));
+            let (asker, reason) = (asker.clone(), Box::default());
             // Between two accounts the other one is notified, too.
-            self.begin_recall(RecallAsked { wait, asker, with, seq, reason, conversation }, fx);
+            chat.begin_recall(RecallAsked { wait, asker, with, seq, reason, conversation }, fx);
         }
-        let is_idle = self.erasures.open.get(&inbox).is_some_and(|it| it.waiting == 0);
-        if is_idle {
-            self.step_over(now, inbox, fx);
-        }
+        self.flow.told(messages.len()).await
     }
 
-    /// Reads the inbox again, for messages that were on their way at the first time.
-    fn looks_once_more(&mut self, inbox: TimelineId) {
-        if let Some(erasure) = self.erasures.open.get_mut(&inbox) {
-            (erasure.has_settled, erasure.is_drawn) = (true, false);
-            erasure.step = Step::Messages { after: erasure.done };
-        }
-    }
-
-    fn leaves_group(&self, group: &AccountAddress, how: &How) -> ErrandWhat {
-        let (verb, members): (_, Vec<Addressee>) = match how {
-            How::Look => {
-                let group = group.clone().into();
-                let range = MembersRange { group, version: 0, from: 0, count: 2, banned: false };
-                return ErrandWhat::Members(Box::new(range));
+    /// Leaves all groups.
+    async fn leave_groups(&mut self) {
+        self.step("groups");
+        let (mut before, count, groups) = (Seq::MAX, PAGE, true);
+        loop {
+            let list = ErrandWhat::Conversations { before, count, groups };
+            let ChatDelivery::Conversations(page) = self.ask(list).await else { return };
+            for conversation in &page.conversations {
+                self.leave_group(&conversation.with).await;
             }
-            How::Leave => (GroupVerb::Leave, vec![]),
-            How::AddOwner(to) => (GroupVerb::AddOwner, vec![to.clone().into()]),
-            How::Dissolve => (GroupVerb::Dissolve, vec![]),
-        };
+            match page.conversations.last().filter(|_| page.more) {
+                Some(last) => before = last.place,
+                None => return,
+            }
+        }
+    }
+
+    /// Leaves a group; if the account owns the group, another member gets it first, and without one
+    /// the group is dissolved.
+    async fn leave_group(&mut self, group: &AccountAddress) {
+        let left = self.order(group, GroupVerb::Leave, None).await;
+        let ChatDelivery::Failed { why: ChatFault::Forbidden, .. } = left else { return };
+        let (version, from, count, banned) = (0, 0, 2, false);
+        let range = MembersRange { group: group.clone().into(), version, from, count, banned };
+        let listed = self.ask(ErrandWhat::Members(Box::new(range))).await;
+        let ChatDelivery::Members(page) = listed else { return };
+        // A group has an owner of its server.
+        let ours = page.members.iter().filter(|it| it.member.id != AccountId::FOREIGN);
+        let other = ours.map(|it| &it.member.address).find(|it| **it != self.address);
+        match other {
+            Some(other) => {
+                self.order(group, GroupVerb::AddOwner, Some(other)).await;
+                self.order(group, GroupVerb::Leave, None).await;
+            }
+            None => _ = self.order(group, GroupVerb::Dissolve, None).await,
+        }
+    }
+
+    async fn order(
+        &mut self,
+        group: &AccountAddress,
+        verb: GroupVerb,
+        member: Option<&AccountAddress>,
+    ) -> ChatDelivery {
+        let named = member.map_or("", |it| it.as_str());
         // The id is the same for each repetition.
-        let named = members.first().map_or("", |it| it.as_str());
         let of: [&[u8]; 4] =
             [b"erase", group.as_str().as_bytes(), verb.word().as_bytes(), named.as_bytes()];
-        ErrandWhat::Group(Box::new(GroupOrder {
-            group: Some(group.clone().into()),
-            client_id: client_id_of(self.settings.home, &of),
-            verb,
-            title: "".into(),
-            members,
-        }))
+        let client_id = client_id_of(self.flow.state().0.settings.home, &of);
+        let members = member.map(|it| Addressee::from(it.clone())).into_iter().collect();
+        let (group, title) = (Some(group.clone().into()), "".into());
+        let order = GroupOrder { group, client_id, verb, title, members };
+        self.ask(ErrandWhat::Group(Box::new(order))).await
     }
 
-    /// Handles a reply that is no reason to begin the step again. True: the step has this reply.
-    pub(super) fn step_told(&mut self, inbox: TimelineId, told: ChatDelivery) -> bool {
-        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return true };
-        match (&mut erasure.step, told) {
-            (Step::Recalling { .. }, ChatDelivery::Sent { again: false, .. }) => {
-                erasure.messages += 1;
-                return false;
+    async fn remove_contacts(&mut self) {
+        self.step("contacts");
+        let mut range = ContactsRange { after: 0, since: 0, count: PAGE };
+        loop {
+            let listed = self.ask(ErrandWhat::Contacts(range)).await;
+            let ChatDelivery::ContactsPage(page) = listed else { return };
+            let contacts = page.contacts.iter().filter(|contact| !contact.is_gone());
+            let wishes = contacts.flat_map(|it| {
+                let wish = |order| ContactWish { contact: it.address.clone().into(), order };
+                let unblocks = it.is_blocked.then(|| wish(ContactOrder::Unblock));
+                unblocks.into_iter().chain([wish(ContactOrder::Remove)])
+            });
+            let wishes = wishes.map(|wish| ErrandWhat::Contact(Box::new(wish)));
+            self.ask_all(wishes.collect()).await;
+            if !page.more {
+                return;
             }
-            (Step::Groups { .. }, ChatDelivery::Conversations(page)) => {
-                let next = page.conversations.last().filter(|_| page.more).map(|it| it.place);
-                let groups = page.conversations.iter().map(|it| it.with.clone()).collect();
-                erasure.step = Step::Leaving { groups, next, how: How::Leave, tries: 0 };
-            }
-            (Step::Leaving { groups, how, tries, .. }, told) => {
-                *tries += 1;
-                let is_owners =
-                    matches!(&told, ChatDelivery::Failed { why: ChatFault::Forbidden, .. });
-                let next = match (&how, told) {
-                    (How::Leave, _) if is_owners && *tries < TRIES => Some(How::Look),
-                    (How::Look, ChatDelivery::Members(page)) => {
-                        // A group has an owner of its server.
-                        let ours =
-                            page.members.iter().filter(|it| it.member.id != AccountId::FOREIGN);
-                        let other =
-                            ours.map(|it| &it.member.address).find(|it| **it != erasure.address);
-                        Some(other.map_or(How::Dissolve, |other| How::AddOwner(other.clone())))
-                    }
-                    (How::AddOwner(_), _) => Some(How::Leave),
-                    _ => None,
+            range = ContactsRange { after: page.upto, since: page.since, count: PAGE };
+        }
+    }
+
+    async fn delete_nodes(&mut self) {
+        self.step("nodes");
+        let listed = self.ask(ErrandWhat::Nodes(Box::new(NodesAsk::Names))).await;
+        let ChatDelivery::Nodes(answer) = listed else { return };
+        let Ok(NodesFound::Names(names)) = answer.result else { return };
+        let deletes = names.into_iter().map(NodesAsk::Delete);
+        self.ask_all(deletes.map(|ask| ErrandWhat::Nodes(Box::new(ask))).collect()).await;
+    }
+
+    /// Deletes the account's rows, one table after the other.
+    async fn delete_rows(&mut self) {
+        self.step("rows");
+        let (chat, _, fx) = self.flow.state();
+        chat.clear_pushes(self.inbox, fx);
+        for (table, prefix) in rows_of(chat, self.inbox, &self.address) {
+            let read = Read::Rows { table, prefix, after: None, count: ROWS_MAX };
+            // The table is read once more when the rows that were read are deleted.
+            loop {
+                let Ok(Done::Rows(rows)) = self.flow.log(Call::Read(read.clone())).await else {
+                    self.pause(AGAIN).await;
+                    continue;
                 };
-                match next {
-                    Some(next) => *how = next,
-                    None => {
-                        groups.pop_front();
-                        (*how, *tries) = (How::Leave, 0);
-                    }
+                if rows.is_empty() {
+                    break;
                 }
-                return false;
+                let deletes = rows.into_iter().map(|(key, _)| Write::Delete { table, key });
+                if !self.write_all(deletes.collect()).await {
+                    self.pause(AGAIN).await;
+                }
             }
-            (Step::Contacts { .. }, ChatDelivery::ContactsPage(page)) => {
-                let there = page.contacts.iter().filter(|contact| !contact.is_gone());
-                let contacts = there.map(|it| (it.address.clone(), it.is_blocked)).collect();
-                let (after, since, count) = (page.upto, page.since, PAGE);
-                let next = page.more.then_some(ContactsRange { after, since, count });
-                erasure.step = Step::Removing { contacts, next };
-            }
-            (Step::Nodes, ChatDelivery::Nodes(answer)) => {
-                let nodes = match answer.result {
-                    Ok(NodesFound::Names(names)) => names,
-                    _ => Box::default(),
-                };
-                erasure.step = Step::Deleting { nodes };
-            }
-            _ => return false,
         }
-        true
     }
 
-    /// Chooses the next step when all requests of a step are answered.
-    pub(super) fn step_over(&mut self, now: Now, inbox: TimelineId, fx: &mut Effects) {
-        let Some(erasure) = self.erasures.open.get_mut(&inbox) else { return };
-        let next = match &erasure.step {
-            &Step::Recalling { upto, .. } => {
-                erasure.done = upto;
-                Step::Messages { after: upto }
+    /// Deletes the account's inbox and its row.
+    async fn delete_account(&mut self) {
+        loop {
+            let (chat, _, fx) = self.flow.state();
+            chat.end_all(self.inbox, fx);
+            chat.conversations.is_erased(self.inbox);
+            chat.receipts.privacy.is_erased(self.inbox);
+            chat.mutes.is_erased(&self.address);
+            let named = chat.row_key(&self.address);
+            let mute = Write::Delete { table: Table::ChatMutes, key: named.clone() };
+            let account = Write::Delete { table: Table::ChatAccounts, key: named };
+            self.forget_account();
+            if self.write_all(vec![mute, Write::Forget(self.inbox), account]).await {
+                // The row may have been read before it was deleted.
+                return self.forget_account();
             }
-            // The list was refused, and is not requested again: every request is answered.
-            Step::Groups { .. } => Step::Contacts { range: first_contacts() },
-            Step::Leaving { groups, next, .. } if groups.is_empty() => match *next {
-                Some(before) => Step::Groups { before },
-                None => Step::Contacts { range: first_contacts() },
-            },
-            Step::Contacts { .. } => Step::Nodes,
-            Step::Removing { next, .. } => match *next {
-                Some(range) => Step::Contacts { range },
-                None => Step::Nodes,
-            },
-            Step::Nodes => Step::Deleting { nodes: Box::default() },
-            Step::Deleting { .. } => {
-                erasure.step = Step::Settle;
-                return self.erasure_waits(now, inbox, SETTLES);
-            }
-            Step::Messages { .. }
-            | Step::Leaving { .. }
-            | Step::Settle
-            | Step::Rows { .. }
-            | Step::Last
-            | Step::Own => return,
-        };
-        let is_page = matches!(next, Step::Messages { .. });
-        erasure.step = next;
-        if is_page {
-            self.keep_erasure(inbox, fx);
+            self.pause(AGAIN).await;
         }
+    }
+
+    /// Has all shards forget the account's row.
+    fn forget_account(&mut self) {
+        let (chat, _, fx) = self.flow.state();
+        chat.accounts.is_erased(&self.address);
+        for shard in (0..chat.settings.shards.max(1)).map(ShardId) {
+            if shard != chat.settings.shard {
+                let gone = ChatWord::Erased(Box::new(self.address.clone()));
+                fx.peer_messages.push((shard, gone));
+            }
+        }
+    }
+
+    /// Deletes the erasure's own row, and finishes the erasure.
+    async fn delete_erasure(&mut self) {
+        let delete = Write::Delete { table: Table::ChatApart, key: key_of(self.inbox) };
+        while self.flow.log(Call::Write(delete.clone())).await.is_err() {
+            self.pause(AGAIN).await;
+        }
+        let (chat, _, fx) = self.flow.state();
+        chat.leave_erasing();
+        if let Some(erasure) = chat.erasures.take(self.inbox) {
+            fx.counters.count(ChatCounter::ErasuresDone);
+            fx.counters.count_by(ChatCounter::ErasedMessages, erasure.messages);
+        }
+    }
+
+    /// Names the step that begins.
+    fn step(&mut self, name: &'static str) {
+        if let Some(erasure) = self.flow.state().0.erasures.open.get_mut(&self.inbox) {
+            erasure.step = name;
+        }
+    }
+
+    /// Waits for a place among the erasures with open requests.
+    async fn enter(&mut self) {
+        let key = self.flow.key();
+        if !self.flow.state().0.erasures.takes_place(key) {
+            self.flow.place().await;
+        }
+    }
+
+    /// Lets time pass without a place.
+    async fn pause(&mut self, time: Duration) {
+        self.flow.state().0.leave_erasing();
+        self.flow.sleep(time).await;
+        self.enter().await;
+    }
+
+    /// The account as the one that makes a request.
+    fn asker(&self) -> Asker {
+        let (inbox, address, device) = (self.inbox, self.address.clone(), Box::default());
+        Asker { inbox, address, device, is_operator: false, source: None }
+    }
+
+    /// Makes a request on behalf of the account, until the answer is no failure for now.
+    async fn ask(&mut self, what: ErrandWhat) -> ChatDelivery {
+        self.ask_all(vec![what]).await.swap_remove(0)
+    }
+
+    /// Makes requests on behalf of the account, all at once, until no answer is a failure for now.
+    async fn ask_all(&mut self, all: Vec<ErrandWhat>) -> Vec<ChatDelivery> {
+        loop {
+            let told = self.flow.errands(&self.asker(), all.clone()).await;
+            if !told.iter().any(fails_for_now) {
+                return told;
+            }
+            self.pause(AGAIN).await;
+        }
+    }
+
+    /// Makes writes, all at once. False: the log has refused some of them.
+    async fn write_all(&mut self, writes: Vec<Write>) -> bool {
+        let answers = self.flow.log_all(writes.into_iter().map(Call::Write).collect()).await;
+        answers.iter().all(Answered::is_ok)
     }
 }
 
-fn first_contacts() -> ContactsRange {
-    ContactsRange { after: 0, since: 0, count: PAGE }
+/// Whether a request was refused for a reason for which it may succeed later.
+fn fails_for_now(told: &ChatDelivery) -> bool {
+    use ChatFault::{Busy, RateLimited, StoreFailed, StoreFull};
+    let ChatDelivery::Failed { why, .. } = told else { return false };
+    matches!(why, Busy | StoreFull | StoreFailed | RateLimited)
+}
+
+/// Tables and key prefixes of an account's rows.
+fn rows_of(chat: &Chat, inbox: TimelineId, address: &AccountAddress) -> [(Table, Box<[u8]>); 11] {
+    let by_inbox = || RowHome::key_of(inbox, &[]);
+    let [reads, adding] = privacy::keys_of(inbox);
+    [
+        (Table::ChatItems, by_inbox()),
+        (Table::ChatNodes, by_inbox()),
+        (Table::ChatContacts, by_inbox()),
+        (Table::ChatOwing, by_inbox()),
+        (Table::ChatPushes, by_inbox()),
+        (Table::ChatStates, by_inbox()),
+        (Table::MediaUse, by_inbox()),
+        (Table::ChatApart, reads),
+        (Table::ChatTokens, chat.tokens_key(address, b"")),
+        (Table::ChatFollows, by_inbox()),
+        (Table::ChatApart, adding),
+    ]
 }
