@@ -361,7 +361,7 @@ impl Chat {
     ) {
         let whose = || Whose { inbox, by: by.clone(), with: event.with.clone() };
         match &event.what {
-            InboxChange::Read(upto) => self.is_displayed(now, whose(), *upto, fx),
+            InboxChange::Read(upto) => self.is_displayed(whose(), *upto),
             InboxChange::Set(ConversationChange::Pin(_) | ConversationChange::Mute(_)) => {
                 self.is_set(now, whose(), fx);
             }

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 
 /// Maximum of chores of one kind under way, per shard. A further one is not begun: the next change
 /// of that conversation begins it.
-const OPEN_MAX: usize = 1_024;
+pub(super) const OPEN_MAX: usize = 1_024;
 
 /// A conversation, by the account whose state has it and by its partner.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -25,6 +25,14 @@ pub(crate) struct Whose {
     pub(crate) inbox: TimelineId,
     pub(crate) by: AccountAddress,
     pub(crate) with: AccountAddress,
+}
+
+impl Whose {
+    /// The account as the one that makes a request.
+    pub(super) fn asker(&self) -> Asker {
+        let (inbox, address, device) = (self.inbox, self.by.clone(), Box::default());
+        Asker { inbox, address, device, source: None, is_operator: false }
+    }
 }
 
 /// Chores of one kind.
@@ -107,9 +115,7 @@ impl Chat {
         request: impl FnOnce(SessionRef) -> ChatRequest,
         fx: &mut Effects,
     ) {
-        let (inbox, address, device) = (whose.inbox, whose.by.clone(), Box::default());
-        let asker = Asker { inbox, address, device, source: None, is_operator: false };
-        let Requester { conn, session, .. } = self.puts_errand(owed, asker);
+        let Requester { conn, session, .. } = self.puts_errand(owed, whose.asker());
         self.request(now, conn, request(session), fx);
     }
 }

@@ -10,98 +10,83 @@
 //! it, and its item stays. Invariant: an account without such a node costs one question for the
 //! names of its nodes.
 
-use super::chores::{Chores, Whose};
-use crate::operators::errands::Owed;
-use crate::{Chat, Effects};
-use base::time::{Instant, Now};
+use super::chores::{OPEN_MAX, Whose};
+use crate::Chat;
+use crate::service::flow::Flow;
 use model::chat::{
     ArchiveId, ChatDelivery, DISPLAYED_NODE, HistoryRange, ItemsChosen, ItemsWanted, NodeChange,
-    NodeItem, NodeSpace, NodesAsk, NodesFound, displayed_item, displays,
+    NodeSpace, NodesAsk, NodesFound, displayed_item, displays,
 };
 use model::ports::chat::ErrandWhat;
 use model::timeline::Seq;
-use std::sync::Arc;
+use std::collections::HashMap;
 
 /// A conversation whose item is being updated.
 pub(crate) struct Displaying {
     upto: Seq,
-    /// The item of the conversation in the node.
-    item: Option<Arc<NodeItem>>,
-    is_published: bool,
     /// The account has read further since the update began.
     is_behind: bool,
 }
 
-/// Conversations whose items are being updated.
-pub(crate) type Displays = Chores<Displaying>;
+/// Conversations whose items are being updated, each by a flow.
+pub(crate) type Displays = HashMap<Whose, Displaying>;
 
 impl Chat {
     /// Updates the item of a conversation that an account has read up to a place.
-    pub(crate) fn is_displayed(&mut self, now: Now, whose: Whose, upto: Seq, fx: &mut Effects) {
-        if let Some(it) = self.displays.of(&whose) {
+    pub(crate) fn is_displayed(&mut self, whose: Whose, upto: Seq) {
+        if let Some(it) = self.displays.get_mut(&whose) {
             (it.upto, it.is_behind) = (it.upto.max(upto), true);
             return;
         }
-        if self.erasures.has(whose.inbox) {
+        if self.erasures.has(whose.inbox) || self.displays.len() >= OPEN_MAX {
             return;
         }
-        let it = Displaying { upto, item: None, is_published: false, is_behind: false };
-        let Some(number) = self.displays.begins(whose.clone(), it) else { return };
-        let which = ItemsChosen::Ids([whose.with.jid().into()].into());
-        let (space, node) = (NodeSpace::Published, DISPLAYED_NODE.into());
-        let ask = NodesAsk::Items([ItemsWanted { space, node, which }].into());
-        let errand = (Owed::Displays(number), &whose);
-        self.chore_asks(now, errand, ErrandWhat::Nodes(Box::new(ask)), fx);
+        let of = whose.clone();
+        if self.begin(|flow| display(flow, of)) {
+            self.displays.insert(whose, Displaying { upto, is_behind: false });
+        }
     }
+}
 
-    /// Continues the updates that got an answer; returns when to continue.
-    pub(crate) fn turn_displays(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
-        for (number, told) in self.displays.take_heard() {
-            if !self.display_goes_on(now, number, told, fx)
-                && let Some((whose, it)) = self.displays.ends(number)
-                && it.is_published
-                && it.is_behind
-            {
-                self.is_displayed(now, whose, it.upto, fx);
+/// Updates the item of a conversation, again while the account reads further.
+async fn display(mut flow: Flow, whose: Whose) {
+    loop {
+        let is_current = publish(&mut flow, &whose).await.is_some();
+        let (chat, _, _) = flow.state();
+        let goes_on = is_current && !chat.erasures.has(whose.inbox);
+        match chat.displays.get_mut(&whose) {
+            Some(it) if it.is_behind && goes_on => it.is_behind = false,
+            _ => {
+                chat.displays.remove(&whose);
+                return;
             }
         }
-        self.displays.has_heard().then_some(now.mono)
     }
+}
 
-    /// Takes an answer for an update. False: the update is finished.
-    fn display_goes_on(
-        &mut self,
-        now: Now,
-        number: u64,
-        told: ChatDelivery,
-        fx: &mut Effects,
-    ) -> bool {
-        let Some((whose, it)) = self.displays.at(number) else { return false };
-        let whose = whose.clone();
-        let what = match told {
-            ChatDelivery::Nodes(answer) if !it.is_published => {
-                let Ok(NodesFound::Items(parts)) = answer.result else { return false };
-                let Some(Ok(part)) = parts.into_vec().into_iter().next() else { return false };
-                it.item = part.items.into_iter().next();
-                let (from, backwards, count) = (it.upto.saturating_add(1), true, 1);
-                let with = whose.with.clone().into();
-                ErrandWhat::History(Box::new(HistoryRange { with, from, backwards, count }))
-            }
-            ChatDelivery::History(page) => {
-                let Some(message) = page.messages.first() else { return false };
-                let id = ArchiveId::of(message);
-                it.is_published = true;
-                if it.item.take().is_some_and(|item| displays(&item, id)) {
-                    return false;
-                }
-                let publish = vec![displayed_item(&whose.by, &whose.with, id)];
-                let of = NodeChange::of(NodeSpace::Published, DISPLAYED_NODE);
-                let ask = NodesAsk::Change(vec![NodeChange { publish, ..of }]);
-                ErrandWhat::Nodes(Box::new(ask))
-            }
-            _ => return false,
-        };
-        self.chore_asks(now, (Owed::Displays(number), &whose), what, fx);
-        true
+/// Publishes how far the account has read, unless the item says so. `None`: no client of the
+/// account asks for positions, or the message cannot be read.
+async fn publish(flow: &mut Flow, whose: &Whose) -> Option<()> {
+    let nodes = |ask| ErrandWhat::Nodes(Box::new(ask));
+    let which = ItemsChosen::Ids([whose.with.jid().into()].into());
+    let (space, node) = (NodeSpace::Published, DISPLAYED_NODE.into());
+    let ask = NodesAsk::Items([ItemsWanted { space, node, which }].into());
+    let told = flow.errand(&whose.asker(), nodes(ask)).await;
+    let ChatDelivery::Nodes(answer) = told else { return None };
+    let Ok(NodesFound::Items(parts)) = answer.result else { return None };
+    let item = parts.into_vec().into_iter().next()?.ok()?.items.into_iter().next();
+
+    let upto = flow.state().0.displays.get(whose)?.upto;
+    let (with, from, backwards, count) = (whose.with.clone(), upto.saturating_add(1), true, 1);
+    let range = HistoryRange { with: with.into(), from, backwards, count };
+    let told = flow.errand(&whose.asker(), ErrandWhat::History(Box::new(range))).await;
+    let ChatDelivery::History(page) = told else { return None };
+    let id = ArchiveId::of(page.messages.first()?);
+    if item.is_none_or(|item| !displays(&item, id)) {
+        let publish = vec![displayed_item(&whose.by, &whose.with, id)];
+        let of = NodeChange::of(NodeSpace::Published, DISPLAYED_NODE);
+        let ask = NodesAsk::Change(vec![NodeChange { publish, ..of }]);
+        flow.errand(&whose.asker(), nodes(ask)).await;
     }
+    Some(())
 }

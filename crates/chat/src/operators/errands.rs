@@ -38,8 +38,6 @@ pub(crate) enum Owed {
     Shard(ShardId, u64),
     /// A flow of this shard.
     Flow(WaitKey),
-    /// The task that publishes an account's read positions to its clients, by its number.
-    Displays(u64),
     /// The task that updates a bookmark to match its conversation, by its number.
     Bookmark(u64),
 }
@@ -144,7 +142,6 @@ impl Chat {
                 self.flows.reply(key, Reply::Told(Box::new(told)));
                 return;
             }
-            Owed::Displays(number) => return self.displays.hears(number, told),
             Owed::Bookmark(number) => return self.bookmarks.chores.hears(number, told),
             Owed::Command(_) | Owed::Shard(..) => {}
         }
@@ -166,7 +163,7 @@ impl Chat {
                 let taken = Box::new(ArrivalTaken { number, answer });
                 fx.peer_messages.push((shard, ChatWord::ArrivalTaken(taken)));
             }
-            Owed::Flow(_) | Owed::Displays(_) | Owed::Bookmark(_) => {}
+            Owed::Flow(_) | Owed::Bookmark(_) => {}
         }
     }
 

@@ -154,7 +154,6 @@ impl Chat {
         let first = earliest([
             self.turn_errands(now, fx),
             self.turn_erasures(now),
-            self.turn_displays(now, fx),
             self.turn_bookmarks(now, fx),
             self.turn_reviews(now),
             // Sessions that end here leave their rooms behind.
