@@ -234,7 +234,8 @@ impl Chat {
         }
     }
 
-    /// Records that a parcel has been carried out, or cannot be now. The end of the turn confirms it.
+    /// Records that a parcel has been carried out, or cannot be now. The end of the turn confirms
+    /// it.
     pub(crate) fn parcel_done(&mut self, (from, number): (ShardId, u64), is_done: bool) {
         let Some(arrivals) = self.inboxes.0.get_mut(usize::from(from.0)) else { return };
         match is_done {
