@@ -1,7 +1,8 @@
 //! Sizes of files, functions and lines (STYLE.md, sizes).
 //!
 //! A file's size is its lines outside `#[cfg(test)]`; a file of nothing but tests, `tests.rs`, has
-//! no cap. Lines are counted in characters. Functions of tests count like any other.
+//! no cap. Lines are counted in characters. Functions of tests count like any other. Generated
+//! files are not checked.
 
 use super::Violation;
 use super::source::Source;
@@ -10,10 +11,15 @@ use super::tree::{File, Tree};
 const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 120;
 const LINE_CHARS_MAX: usize = 100;
+/// The first line of a file that a program has written.
+const GENERATED: &str = "// @generated";
 
 /// Checks every Rust file.
 pub fn check(tree: &Tree, found: &mut Vec<Violation>) {
     for (file, source) in tree.rust_files() {
+        if file.text.starts_with(GENERATED) {
+            continue;
+        }
         check_file(file, source, found);
         check_lines(file, found);
         check_functions(file, source, found);
@@ -75,6 +81,12 @@ mod tests {
         let over = format!("{full}let y;\n");
         assert_eq!(count(&[("crates/net/src/a.rs", &over)]), 1);
         assert_eq!(count(&[("crates/net/src/a/tests.rs", &over)]), 0);
+    }
+
+    #[test]
+    fn generated_files_have_no_cap() {
+        let long = format!("{GENERATED}\n{}", "let x;\n".repeat(FILE_LINES_MAX));
+        assert_eq!(count(&[("clients/a/src/pb.rs", &long)]), 0);
     }
 
     #[test]
