@@ -2,8 +2,8 @@
 a real server that is killed in between.
 
 The quick start is the device of `ann`: it sends `Hello` to `bob` once, and prints the text of each
-message on a line of its own; lines that begin with `#` are about states. Its store is JSON in the
-file `ann.json`, whose `last` is the place up to which it has the inbox.
+message on a line of its own; lines that begin with `#` are about states. Its store is a file; in
+most libraries JSON in `ann.json`, whose `last` is the place up to which it has the inbox.
 """
 
 import json
@@ -21,6 +21,7 @@ class ImQuickStart(Case):
 
     SHARED = False
     LIBRARY = LANGUAGE = None
+    STATE = "ann.json"
 
     def setUp(self):
         super().setUp()
@@ -40,10 +41,14 @@ class ImQuickStart(Case):
     def last(self):
         """The place up to which the program has the inbox."""
         try:
-            with open(os.path.join(self.folder, "ann.json"), encoding="utf-8") as file:
-                return json.load(file)["last"] or 0
+            with open(os.path.join(self.folder, self.STATE), "rb") as file:
+                return self.place(file.read())
         except (FileNotFoundError, ValueError):
             return 0
+
+    def place(self, state):
+        """The same, of the content of its file; 0 if that is not known yet."""
+        return json.loads(state)["last"] or 0
 
     def bob(self, server):
         link = Device(server.ports["any"])
@@ -59,7 +64,7 @@ class ImQuickStart(Case):
 
     def nothing_is_lost_or_doubled(self):
         server = self.start()
-        source = quick_start(self.LIBRARY, self.LANGUAGE, (ADDRESS, "ann.json", "Hello"))
+        source = quick_start(self.LIBRARY, self.LANGUAGE, (ADDRESS, self.STATE, "Hello"))
         source = source.replace(ADDRESS, "%s:%d" % server.ports["any"])
         command, env = self.command(self.folder, source)
         # Begins at the end of the inbox, which must be there.

@@ -23,6 +23,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/broker/src/routes/", "measurements on demand, in tests"),
     ("crates/chat/tests/send_cost.rs", "a measurement on demand"),
     ("laboratory/bench/", "a measurement is a difference of two readings"),
+    ("clients/im-rust/src/clock.rs", "a library has a clock, which tests replace"),
     ("clients/miop-rust/src/clock.rs", "a library has a clock, which tests replace"),
     ("crates/admin/src/", "axum's runtime is apart from the shards and has no turn"),
 ];
