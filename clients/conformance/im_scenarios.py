@@ -701,6 +701,20 @@ def _answer_pings(stage, link, count):
     return intervals
 
 
+def an_idle_client_wakes_for_its_ping_alone(stage):
+    for silence_s, pings in ((300, 12), (1800, 2)):
+        stage.open()
+        link = stage.login(silence_s=silence_s)
+
+        def answer(link=link):
+            link.send(wire.frame("pong"))
+            stage.handled("pong")
+
+        hours = stage.idle_hours(link, wire.request("ping"), answer)
+        equal(hours[2:], [pings] * 22, f"Pings an hour, with a silence of {silence_s} s")
+        stage.kill()
+
+
 def _die(stage, link):
     """The next Ping is not answered."""
     stage.time(stage.settle())

@@ -600,6 +600,20 @@ def the_heartbeat_grows_while_the_network_allows(stage):
           [120, 120, 180, 180, 270, 270, 405, 405, 600, 600], "the intervals")
 
 
+def an_idle_client_wakes_for_its_heartbeat_alone(stage):
+    for agreed, pings in ((300, 12), (1800, 2)):
+        stage.open()
+        link = stage.bind(heartbeat=agreed)
+
+        def answer(link=link):
+            link.send(wire.frame(PONG))
+            stage.driver.frame(PONG)
+
+        hours = stage.idle_hours(link, wire.frame(PING), answer)
+        equal(hours[2:], [pings] * 22, f"Pings an hour, when {agreed} s are agreed")
+        stage.kill()
+
+
 def _die(stage, link):
     """The next heartbeat is not answered."""
     before = stage.now

@@ -342,6 +342,22 @@ class Stage:
         """Accepts a connection and lets the client in; the link."""
         return self.bind(server)
 
+    def idle_hours(self, link, ping, answer):
+        """How often the client's timer wakes it in each hour of a day in which nothing happens.
+        Each time it sends a Ping, which `answer` answers, and nothing else."""
+        begin, hours = self.now, [0] * 24
+        link.arrived()
+        while (due := self.settle()) is not None and due < begin + 24 * 3_600_000:
+            if due <= self.now:
+                raise Failure(f"a timer is due at {due}, and it is {self.now}")
+            self.time(due)
+            said = link.at_least(len(ping))
+            if said != ping or len(link.arrived()) != 1:
+                raise Failure(f"at {due} it does not send a Ping, but {said.hex()}")
+            answer()
+            hours[(due - begin) // 3_600_000] += 1
+        return hours
+
     def come_back(self, ms=None):
         """The client waits to connect again, and its time comes. The event of its wait."""
         event = self.driver.state("waiting")
