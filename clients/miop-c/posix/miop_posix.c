@@ -36,7 +36,6 @@ static int begin(miop_posix *posix, const struct addrinfo *found) {
     return errno == EINPROGRESS ? 0 : -1;
 }
 
-/* host:port, where a host of IPv6 may be in brackets. */
 /* The connection is there, to the server or to the proxy. */
 static int through(miop_posix *posix) {
     if (posix->proxy == NULL) return 1;
@@ -47,6 +46,7 @@ static int through(miop_posix *posix) {
     return outcome;
 }
 
+/* host:port, where a host of IPv6 may be in brackets. */
 int miop_posix_connect(miop_posix *posix, const char *address) {
     struct addrinfo wanted, *found;
     char text[MIOP_ADDRESS_BYTES], *host = text, *port;
