@@ -308,7 +308,8 @@ static void fail(im_client *c, const im_queued *it, const char *error, im_bytes 
     if (c->config.on_outcome != NULL) c->config.on_outcome(c->config.app, &outcome);
 }
 
-/* Messages above the limits of the session are given up. */
+/* Messages above the limits of the session are given up, and those that an earlier build with
+ * larger buffers has queued. */
 static void give_up_large(im_client *c) {
     const im_bytes none = {NULL, 0};
     im_queued it;
@@ -316,7 +317,8 @@ static void give_up_large(im_client *c) {
     while (c->phase == IM_ONLINE && im_queued_at(c, at, &it)) {
         im_message content;
         bool fits = im_read_content(it.content, &content)
-            && content.text.size <= c->text_bytes_max && content.extra.size <= c->extra_bytes_max;
+            && content.text.size <= c->text_bytes_max && content.extra.size <= c->extra_bytes_max
+            && it.content.size + IM_SEND_BYTES <= c->config.out_bytes;
         if (fits || it.number != 0) at += it.size;
         else fail(c, &it, "too_large", none);
     }

@@ -7,7 +7,6 @@
 
 enum {
     QUEUE_BYTES_MAX = 1 << 20, /* of texts and extras */
-    SEND_BYTES = 600,          /* of a Send: what is beside its content, with the longest name */
     WINDOW_MAX = 64            /* requests under way, if the server allows as many */
 };
 
@@ -125,7 +124,7 @@ static uint8_t *reserve(im_client *c, const uint8_t *client_id, im_bytes to, siz
     im_queued it;
     size_t count = 0, bytes = 0;
     *error = IM_TOO_LARGE;
-    if (to.size > IM_NAME_BYTES_MAX || size + SEND_BYTES > c->config.out_bytes) return NULL;
+    if (to.size > IM_NAME_BYTES_MAX || size + IM_SEND_BYTES > c->config.out_bytes) return NULL;
     *error = IM_OK;
     const im_bytes id = {client_id, IM_CLIENT_ID_BYTES};
     if (im_queued_find(c, id, &it)) return NULL;

@@ -104,7 +104,10 @@ int64_t im_inbox_due(const im_inbox *b);
 
 /* ---- outbox.c: records of a u32 number, 0 if it is not on its way, an id of 16 bytes, u32 length
  * of the receiver, u32 length of the content, receiver, content ---- */
-enum { IM_QUEUED_HEAD = 28 };
+enum {
+    IM_QUEUED_HEAD = 28,
+    IM_SEND_BYTES = 600 /* of a Send: what is beside its content, with the longest name */
+};
 typedef struct im_queued {
     uint8_t *record;
     size_t size; /* of the record */

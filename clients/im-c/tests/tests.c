@@ -453,6 +453,27 @@ static void the_queue_is_the_callers(void) {
     CHECK(im_send_content(&client, out_buffer, "bob", bad) == IM_MALFORMED);
 }
 
+static void a_message_that_no_longer_fits_is_given_up(void) {
+    static uint8_t larger[2 * OUT_BYTES];
+    static char text[3000];
+    im_reader body;
+    reset();
+    im_config made = config();
+    made.out = larger;
+    made.out_bytes = sizeof larger;
+    memset(text, 'x', sizeof text - 1);
+    CHECK(im_open(&client, &made) == IM_OK);
+    CHECK(im_send(&client, "bob", text, NULL) == IM_OK);
+    im_start(&client);
+    (void)im_run(&client);
+    im_kill(&client);
+    begin_with(config());
+    CHECK(client.queue_used > 0 && heard(&body) == IM_ASK_LOGIN);
+    say_logged_in(0, 0);
+    (void)im_run(&client);
+    CHECK(strcmp(w.last_error, "too_large") == 0 && client.queue_used == 0);
+}
+
 static void damaged_frames(void) {
     uint32_t seed = 1;
     reset();
@@ -533,6 +554,7 @@ int main(void) {
          a_place_is_stored_before_it_is_acknowledged);
     test("torn records are found", torn_records);
     test("the queue is the caller's", the_queue_is_the_callers);
+    test("a message that no longer fits is given up", a_message_that_no_longer_fits_is_given_up);
     test("damaged frames are frames, faults or incomplete", damaged_frames);
     test("texts are UTF-8", texts_are_utf8);
     test("held entries are bounded", messages_and_events_fill_the_table_of_held_ones);

@@ -11,7 +11,7 @@ mod heartbeat;
 mod inbox;
 pub mod machine;
 mod outbox;
-#[allow(missing_docs, reason = "generated from im.proto, whose comments it has")]
+#[expect(missing_docs, reason = "generated from im.proto, whose comments it has")]
 pub mod pb;
 pub mod proof;
 mod sha256;
