@@ -16,7 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { IN_BYTES = 1 << 20, OUT_BYTES = (1 << 20) + 4096, QUEUE_BYTES = 2 << 20, STATE_BYTES = 3 << 20 };
+enum {
+    IN_BYTES = 1 << 20, OUT_BYTES = (1 << 20) + 4096, QUEUE_BYTES = 2 << 20,
+    STATE_BYTES = 3 << 20
+};
 
 static im_client client;
 #ifdef WITH_OPENSSL

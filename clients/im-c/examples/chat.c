@@ -1,4 +1,5 @@
-/* Sends lines of the standard input to somebody, and prints what comes. The password is in PASSWORD.
+/* Sends lines of the standard input to somebody, and prints what comes. The password is in the
+ * environment, PASSWORD.
  *
  *     chat HOST:PORT ACCOUNT TO
  */

@@ -63,7 +63,7 @@ typedef struct im_io {
     long (*load)(void *context, void *bytes, size_t size);
 } im_io;
 
-/* ---- what the application hears; what pointers lead to is there until the callback returns ---- */
+/* ---- what the application hears; its bytes are valid until the callback returns ---- */
 
 typedef struct im_message {
     uint64_t place; /* in the inbox; 0 in a history */

@@ -23,7 +23,9 @@ typedef struct im_reader {
     bool failed; /* no protobuf */
 } im_reader;
 
-typedef enum im_wire_type { IM_VARINT = 0, IM_FIXED64 = 1, IM_LENGTH = 2, IM_FIXED32 = 5 } im_wire_type;
+typedef enum im_wire_type {
+    IM_VARINT = 0, IM_FIXED64 = 1, IM_LENGTH = 2, IM_FIXED32 = 5
+} im_wire_type;
 
 typedef struct im_field {
     uint32_t number;

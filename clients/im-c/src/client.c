@@ -174,8 +174,8 @@ static void connect_to(im_client *c, int64_t now) {
         memmove(c->first[0], c->first[1], IM_ADDRESS_BYTES);
         c->first_count--;
     } else {
-        const im_config *config = &c->config;
-        set_address(c->current, im_text(config->addresses[c->next_address++ % config->address_count]));
+        const char *next = c->config.addresses[c->next_address++ % c->config.address_count];
+        set_address(c->current, im_text(next));
     }
     become(c, IM_CONNECTING, now + CONNECT_MS);
     c->dials = true;
@@ -439,7 +439,8 @@ static void take_failure(im_client *c, int64_t now, const im_failure *it) {
 }
 
 static bool is_text(im_bytes bytes, const char *text) {
-    return bytes.size == strlen(text) && (bytes.size == 0 || memcmp(bytes.data, text, bytes.size) == 0);
+    return bytes.size == strlen(text)
+        && (bytes.size == 0 || memcmp(bytes.data, text, bytes.size) == 0);
 }
 
 /* A message of this device is no news. One that waits for its answer is stored, as this shows. */

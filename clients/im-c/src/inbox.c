@@ -58,7 +58,7 @@ bool im_inbox_cut(im_inbox *b) {
 }
 
 void im_inbox_hold(im_inbox *b, uint64_t place) {
-    if (!is_full(b)) b->held[b->held_count++] = place; /* a page has no more than there is room for */
+    if (!is_full(b)) b->held[b->held_count++] = place; /* there is room: who calls has seen to it */
 }
 
 bool im_inbox_release(im_inbox *b, uint64_t place) {

@@ -116,7 +116,8 @@ pub enum Event {
     State(State),
     /// A frame was handled; the name of its answer.
     Frame(&'static str),
-    /// The state could not be stored. The client goes on, and stores it with the next change.
+    /// The state could not be stored: the client goes on, and stores it with the next change. Or
+    /// what was stored cannot be read: it begins anew.
     StoreFailed(io::Error),
 }
 
@@ -255,11 +256,16 @@ impl Client {
     /// for an answer of this client: use [`Client::ask`].
     pub fn start_with(
         mut options: Options,
-        on_event: impl FnMut(Event) + Send + 'static,
+        mut on_event: impl FnMut(Event) + Send + 'static,
     ) -> io::Result<Client> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
         options.check().map_err(invalid)?;
-        let saved = options.store.load()?.and_then(|text| Saved::from_text(&text));
+        let text = options.store.load()?;
+        let saved = text.as_deref().and_then(Saved::from_text);
+        if text.is_some() && saved.is_none() {
+            let why = "the stored state cannot be read: the client begins anew";
+            on_event(Event::StoreFailed(io::Error::new(io::ErrorKind::InvalidData, why)));
+        }
         let (inputs, receiver) = mpsc::channel();
         let state = Shared(Arc::new((Mutex::new(State::Idle), Condvar::new())));
         let settings = Settings {

@@ -4,8 +4,9 @@ use crate::machine::{Action, Credentials, Machine, Settings};
 use crate::pb::server_frame::Answer;
 use crate::pb::{self, Content, ServerFrame};
 use crate::state::Saved;
-use crate::store::{FileStore, Store};
+use crate::store::{FileStore, MemoryStore, Store};
 use crate::wire;
+use crate::{Client, Event, Options};
 use prost::Message;
 
 const NAME: [u8; 16] = [7; 16];
@@ -134,6 +135,17 @@ fn a_damaged_frame_is_a_frame_a_fault_or_incomplete() {
         faults += usize::from(wire::decode(&data, wire::FRAME_BYTES_MAX).is_err());
     }
     assert!(faults > 0);
+}
+
+#[test]
+fn a_damaged_state_is_told_and_a_new_beginning() {
+    let mut options = Options::new("127.0.0.1:1", "ann", "phone");
+    options.store = Box::new(MemoryStore::new(Some("{".into())));
+    let (sender, told) = std::sync::mpsc::channel();
+    let client = Client::start_with(options, move |event| drop(sender.send(event)));
+    let first = told.recv().expect("something is told");
+    assert!(matches!(first, Event::StoreFailed(_)), "{first:?}");
+    client.expect("it begins").stop();
 }
 
 #[test]
