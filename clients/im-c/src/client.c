@@ -230,45 +230,6 @@ static void lose(im_client *c, int64_t now, const char *why, uint32_t hint_ms) {
 
 /* ---- login ----------------------------------------------------------------------------------- */
 
-/* The name without its domain. */
-static im_bytes local_name(const im_client *c) {
-    im_bytes name = {(const uint8_t *)c->config.account, strcspn(c->config.account, "@")};
-    return name;
-}
-
-static void write_proof(im_client *c, im_writer *w) {
-    const im_credentials *it = &c->credentials;
-    c->expected_bytes = 0;
-    c->uses_scram = false;
-    if (it->login_token != NULL) {
-        uint8_t mac[32];
-        const im_bytes zero = {(const uint8_t *)"", 1}, proof = {mac, sizeof mac};
-        im_token_macs(it->login_token, mac, c->expected);
-        c->expected_bytes = 32;
-        im_write_text(w, 4, "HT-SHA-256-NONE");
-        size_t data = im_write_begin(w, 5);
-        im_write_raw(w, local_name(c));
-        im_write_raw(w, zero);
-        im_write_raw(w, proof);
-        im_write_end(w, data);
-    } else if (it->token != NULL) {
-        im_write_text(w, 3, it->token);
-    } else if (it->password != NULL && c->shows_password) {
-        im_write_text(w, 3, it->password);
-    } else if (it->password != NULL) {
-        uint8_t random[18];
-        static const char digits[] = "0123456789abcdef";
-        c->config.io.random(c->config.io.context, random, sizeof random);
-        for (unsigned at = 0; at < 36; at++) {
-            c->nonce[at] = digits[random[at / 2] >> (at % 2 * 4) & 15];
-        }
-        c->nonce[36] = 0;
-        c->uses_scram = true;
-        im_write_text(w, 4, "SCRAM-SHA-256");
-        im_scram_first(w, 5, local_name(c), c->nonce);
-    }
-}
-
 /* False if the buffer is too small. */
 static bool send_login(im_client *c, int64_t now) {
     memcpy(c->config.out, "\xc4IM\x01", 4);
@@ -277,7 +238,7 @@ static bool send_login(im_client *c, int64_t now) {
     draft d = begin(c, IM_ASK_LOGIN);
     im_write_text(&d.writer, 1, c->config.account);
     im_write_text(&d.writer, 2, c->config.device);
-    write_proof(c, &d.writer);
+    im_login_proof(c, &d.writer);
     im_write_number(&d.writer, 6, c->config.silence_s);
     return say(c, now, &d, false);
 }
@@ -293,12 +254,6 @@ static void connected(im_client *c, int64_t now) {
     } else if (!send_login(c, now)) {
         lose(c, now, "credentials_failed", 0); /* a new token that does not fit */
     }
-}
-
-static bool is_proved(const im_client *c, im_bytes data) {
-    if (!c->uses_scram && c->expected_bytes == 0) return true;
-    return c->expected_bytes > 0 && data.size == c->expected_bytes
-        && memcmp(data.data, c->expected, data.size) == 0;
 }
 
 static void fail(im_client *c, const im_queued *it, const char *error, im_bytes reason) {
@@ -327,7 +282,7 @@ static void give_up_large(im_client *c) {
 static void logged_in(im_client *c, int64_t now, const im_logged_in *it) {
     im_state state = {0};
     uint32_t silence_s = it->silence_s == 0 ? SILENCE_S : it->silence_s;
-    if (!is_proved(c, it->data)) {
+    if (!im_login_is_proved(c, it->data)) {
         finish(c, NOT_PROVED);
         return;
     }
@@ -361,12 +316,10 @@ static void logged_in(im_client *c, int64_t now, const im_logged_in *it) {
 static void challenged(im_client *c, int64_t now, im_bytes challenge) {
     uint8_t text[IM_SCRAM_BYTES_MAX];
     im_writer said = {text, sizeof text, 0, false};
-    if (!c->uses_scram || !im_scram_answer(local_name(c), c->credentials.password, c->nonce,
-                                           challenge, &said, c->expected)) {
+    if (!im_login_answer(c, challenge, &said)) {
         finish(c, NOT_PROVED);
         return;
     }
-    c->expected_bytes = sizeof c->expected;
     const im_bytes proof = {text, said.used};
     draft d = begin(c, IM_ASK_PROCEED);
     im_write_bytes(&d.writer, 1, proof);
@@ -471,28 +424,6 @@ static void hand_out_event(im_client *c, const im_event *it) {
            c->config.on_event == NULL ? IM_TAKEN : c->config.on_event(c->config.app, it));
 }
 
-/* The next entry, or the next event, of a page behind a place; its own place, or the highest number
- * if there is none. */
-static uint64_t next_entry(im_reader *page, uint64_t before, im_message *it) {
-    im_field field;
-    while (im_field_next(page, &field)) {
-        if (field.number == 2 && im_read_entry(im_reader_in(&field), it) && it->place > before) {
-            return it->place;
-        }
-    }
-    return UINT64_MAX;
-}
-
-static uint64_t next_event(im_reader *page, uint64_t before, im_event *it) {
-    im_field field;
-    while (im_field_next(page, &field)) {
-        if (field.number == 5 && im_read_event(im_reader_in(&field), it) && it->place > before) {
-            return it->place;
-        }
-    }
-    return UINT64_MAX;
-}
-
 /* Messages and events in the order of the inbox, as many as there is room for. */
 static void take_page(im_client *c, im_reader body, const im_page *page) {
     im_inbox *b = &c->inbox;
@@ -501,7 +432,8 @@ static void take_page(im_client *c, im_reader body, const im_page *page) {
     im_event event;
     uint64_t upto = page->upto, last = b->last;
     if (body.is_cut && im_inbox_cut(b)) return; /* a smaller one is pulled */
-    uint64_t one = next_entry(&entries, last, &message), other = next_event(&events, last, &event);
+    uint64_t one = im_page_entry(&entries, last, &message);
+    uint64_t other = im_page_event(&events, last, &event);
     while (one != UINT64_MAX || other != UINT64_MAX) {
         if (b->held_count >= IM_HELD_MAX) {
             upto = last;
@@ -510,10 +442,10 @@ static void take_page(im_client *c, im_reader body, const im_page *page) {
         last = one < other ? one : other;
         if (one < other) {
             hand_out(c, &message);
-            one = next_entry(&entries, last, &message);
+            one = im_page_entry(&entries, last, &message);
         } else {
             hand_out_event(c, &event);
-            other = next_event(&events, last, &event);
+            other = im_page_event(&events, last, &event);
         }
     }
     if (body.is_cut) upto = last; /* the one entry that was asked for */

@@ -251,6 +251,26 @@ bool im_read_page(im_reader r, im_page *to) {
     return !r.failed;
 }
 
+uint64_t im_page_entry(im_reader *page, uint64_t before, im_message *it) {
+    im_field field;
+    while (im_field_next(page, &field)) {
+        if (field.number == 2 && im_read_entry(im_reader_in(&field), it) && it->place > before) {
+            return it->place;
+        }
+    }
+    return UINT64_MAX;
+}
+
+uint64_t im_page_event(im_reader *page, uint64_t before, im_event *it) {
+    im_field field;
+    while (im_field_next(page, &field)) {
+        if (field.number == 5 && im_read_event(im_reader_in(&field), it) && it->place > before) {
+            return it->place;
+        }
+    }
+    return UINT64_MAX;
+}
+
 bool im_read_data(im_reader r, im_bytes *to) {
     im_field field;
     memset(to, 0, sizeof *to);

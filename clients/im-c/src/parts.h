@@ -66,6 +66,10 @@ bool im_read_page(im_reader r, im_page *to);
 bool im_read_data(im_reader r, im_bytes *to);  /* Challenge */
 bool im_read_head(im_reader r, uint64_t *to);  /* Notify */
 bool im_read_content(im_bytes content, im_message *to);
+/* The next entry, or the next event, of a page behind a place; its own place, or the highest number
+ * if there is none. */
+uint64_t im_page_entry(im_reader *page, uint64_t before, im_message *it);
+uint64_t im_page_event(im_reader *page, uint64_t before, im_event *it);
 /* Adds a byte string without a field. */
 void im_write_raw(im_writer *w, im_bytes bytes);
 void im_write_varint(im_writer *w, uint64_t number);
@@ -86,6 +90,14 @@ bool im_scram_answer(im_bytes name, const char *password, const char *nonce, im_
                      im_writer *answer, uint8_t expected[46]);
 /* A login token: what is sent behind the name, and what the server must say. */
 void im_token_macs(const char *token, uint8_t first[32], uint8_t expected[32]);
+
+/* ---- login.c ---- */
+/* Writes the fields of Login that prove the account. */
+void im_login_proof(im_client *c, im_writer *w);
+/* Answers a challenge; false if it is none to this login. */
+bool im_login_answer(im_client *c, im_bytes challenge, im_writer *answer);
+/* Whether `data` of LoggedIn is what the server must say. */
+bool im_login_is_proved(const im_client *c, im_bytes data);
 
 /* ---- inbox.c ---- */
 void im_inbox_begin(im_inbox *b, uint64_t cursor, uint64_t head);
