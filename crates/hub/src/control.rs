@@ -99,6 +99,19 @@ impl Hub {
                 let kind = if paused { ChangeKind::Pause } else { ChangeKind::Resume };
                 return self.change_push(now, (reply, id), PushChange { kind, push, product }, fx);
             }
+            PushCommand::Count { product, target } => {
+                return self.count(reply, &product, &target, fx);
+            }
+            PushCommand::PutSegment { product, segment, tags } => {
+                return self.order_segment(reply, (product, segment), Some(tags), fx);
+            }
+            PushCommand::DropSegment { product, segment } => {
+                return self.order_segment(reply, (product, segment), None, fx);
+            }
+            PushCommand::Segments(product) => match self.registry.products.number(&product) {
+                Some(_) => PushAnswer::Segments(self.segments.of(&product)),
+                None => PushAnswer::UnknownProduct,
+            },
             PushCommand::PushCounts(id) => PushAnswer::Counts(self.jobs.counts(id)),
             PushCommand::Orders { product, before, count } => {
                 let count = (count as usize).min(ORDERS_MAX);
@@ -127,13 +140,19 @@ impl Hub {
             }
             (OrderWhat::Drop(key), true) => {
                 let number = self.registry.products.unname(&key);
-                number.into_iter().for_each(|number| self.drop_devices(number));
+                number.into_iter().for_each(|number| self.drop_devices(number, fx));
+                self.segments.forget(&key, &mut self.log, fx);
                 PushAnswer::Done(number.is_some())
             }
             (OrderWhat::Change(key, change), is_stored) => {
                 return self.changed(now, reply, (key, change), is_stored, fx);
             }
-            (OrderWhat::Put(_) | OrderWhat::Drop(_), false) => PushAnswer::StoreFailed,
+            (OrderWhat::Segment(product, segment, tags), true) => {
+                PushAnswer::Done(self.segments.set(product, segment, tags))
+            }
+            (OrderWhat::Put(_) | OrderWhat::Drop(_) | OrderWhat::Segment(..), false) => {
+                PushAnswer::StoreFailed
+            }
         };
         fx.answers.push((reply, answer));
     }

@@ -16,7 +16,7 @@
 //! Its parts own their state and have interfaces of their own: `registry` (devices, products, tags,
 //! rows), `access` (proofs, tokens, pace), `log` (calls and their purposes, cleanups, epochs),
 //! `queues` (sums and timers over all queues), `waits` (answers), `orders` (jobs and scans),
-//! `reports`. Rules that need several parts belong to the hub: `session` (Binds), `push` (a push
+//! `segments` (saved audiences), `reports`. Rules that need several parts belong to the hub: `session` (Binds), `push` (a push
 //! enters a device's queue and ends), `delivery` (sending and acknowledgements), `lists` and
 //! `orders` (many devices), `control` (commands of the API), `upkeep` (rows and the sweep),
 //! `restore`.
@@ -32,6 +32,7 @@ mod queues;
 mod registry;
 mod reports;
 mod restore;
+mod segments;
 mod service;
 mod session;
 mod upkeep;
@@ -50,6 +51,7 @@ use crate::queues::Queues;
 use crate::registry::Registry;
 use crate::reports::Reports;
 use crate::restore::Restoring;
+use crate::segments::Segments;
 use crate::upkeep::Sweep;
 use crate::waits::Waits;
 use base::hash::HashKey;
@@ -121,6 +123,7 @@ pub struct Hub {
     waits: Waits,
     jobs: Jobs,
     scans: Scans,
+    segments: Segments,
     reports: Reports,
     restoring: Restoring,
     sweep: Sweep,
@@ -139,6 +142,7 @@ impl Hub {
             waits: Waits::default(),
             jobs: Jobs::new(&settings),
             scans: Scans::default(),
+            segments: Segments::default(),
             reports: Reports::new(std::mem::take(&mut settings.report_hooks)),
             restoring: Restoring::default(),
             sweep: Sweep::default(),
@@ -226,7 +230,7 @@ impl Hub {
             PendingCall::Claim(claim) => claim.keys().filter(|&other| other == key).count(),
             PendingCall::Order(order) => match order.what {
                 OrderWhat::Change(other, _) => usize::from(other == key),
-                OrderWhat::Put(_) | OrderWhat::Drop(_) => 0,
+                OrderWhat::Put(_) | OrderWhat::Drop(_) | OrderWhat::Segment(..) => 0,
             },
             _ => 0,
         };

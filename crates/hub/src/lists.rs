@@ -118,7 +118,7 @@ impl Hub {
                     Some(key) => self.claim(now, order, &key, fx),
                 };
             }
-            PushTarget::Tag(_) | PushTarget::Product => target,
+            PushTarget::Tag(_) | PushTarget::Product | PushTarget::Audience(_) => target,
         };
         // An order that is sent later is dated by its sending time, so that it is remembered from
         // then on.

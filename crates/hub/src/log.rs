@@ -240,7 +240,7 @@ pub(crate) fn rejection(error: StoreError) -> Rejection {
 mod tests {
     use super::*;
     use crate::Hub;
-    use crate::orders::scans::Errand;
+    use crate::orders::scans::{Errand, Selection};
     use crate::push::Sending;
     use base::hash::HashKey;
     use base::secret::ClusterSecret;
@@ -289,7 +289,7 @@ mod tests {
         let begin = |hub: &mut Hub, id| {
             let push = Push { id: MessageId(id), product: name.clone(), ..push() };
             let sending = Sending { push: Arc::new(push), receipts: false, counted: false };
-            hub.scans.begin(Errand::Push(sending), Some(number), None, &hub.registry);
+            hub.scans.begin(Errand::Push(sending), Some(number), Selection::All, &hub.registry);
         };
         // The scan of the later order visits the device first.
         begin(&mut hub, 2);

@@ -36,18 +36,19 @@ use crate::log::durable::order::{Change, ChangeKind, Named, Ordered};
 use crate::push::Sending;
 use crate::registry::DeviceName;
 use crate::session::Farewell;
-use crate::{Effects, Hub};
+use crate::{Effects, Hub, Settings};
 use base::hash::HashKey;
 use base::slab::Key;
 use base::time::{Instant, Now, earliest};
 use jobs::{Settled, end_of};
+use model::audience::{Audience, TagExpression};
 use model::id::{DeviceId, MessageId, ProductKey, ShardId};
-use model::ports::pushes::{PushCounts, PushOrder, PushTarget};
+use model::ports::pushes::{AudienceCounts, PushAnswer, PushCounts, PushOrder, PushTarget};
 use model::presence::PresenceVersion;
 use model::push::{Outcome, Priority, Rejection};
 use model::request::{HeartbeatWish, PushDelivery, Refusal, owner};
 use model::timeline::{Seq, TimelineId};
-use scans::{DeviceScan, Errand, Pace};
+use scans::{DeviceScan, Errand, Pace, Selection, Share, Step};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,14 +114,18 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
     let parts: [&[u8]; 3] = [b"named", order.product.as_str().as_bytes(), name.as_bytes()];
     let tag = match &order.target {
         PushTarget::Tag(tag) => tag.as_str(),
-        PushTarget::Devices(_) | PushTarget::Product => "",
+        PushTarget::Devices(_) | PushTarget::Product | PushTarget::Audience(_) => "",
+    };
+    let audience = match &order.target {
+        PushTarget::Audience(audience) => Some(audience_hash(home, audience)),
+        PushTarget::Devices(_) | PushTarget::Tag(_) | PushTarget::Product => None,
     };
     // An order that is sent later is an order to many, whatever its audience.
     let ahead =
         order.send_at_ms.map(|at_ms| (at_ms.to_le_bytes(), names_hash(home, &order.target)));
     let flags = [u8::from(order.priority == Priority::High), order.silent.into()];
     let collapse = order.collapse.as_deref().unwrap_or("");
-    let (live_s, mut content) = (live_s.to_le_bytes(), Vec::with_capacity(8));
+    let (live_s, mut content) = (live_s.to_le_bytes(), Vec::with_capacity(9));
     let pace = order.devices_per_s.map(|rate| rate.get().to_le_bytes());
     content.extend([tag.as_bytes(), &live_s, &flags, collapse.as_bytes(), &order.body]);
     if let Some((at_ms, names)) = &ahead {
@@ -129,6 +134,9 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
     if let Some(pace) = &pace {
         content.extend([&b"pace"[..], &pace[..]]);
     }
+    if let Some(audience) = &audience {
+        content.push(audience);
+    }
     Some(Named { key: name_key(home, parts), content: home.of(&content) })
 }
 
@@ -136,9 +144,35 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
 fn names_hash(home: HashKey, target: &PushTarget) -> [u8; 8] {
     let names: Vec<&[u8]> = match target {
         PushTarget::Devices(devices) => devices.iter().map(|id| id.as_str().as_bytes()).collect(),
-        PushTarget::Tag(_) | PushTarget::Product => Vec::new(),
+        PushTarget::Tag(_) | PushTarget::Product | PushTarget::Audience(_) => Vec::new(),
     };
     home.of(&names).to_le_bytes()
+}
+
+/// The hash of an audience as it was ordered: a segment is its name.
+fn audience_hash(home: HashKey, audience: &Audience) -> [u8; 8] {
+    let mut words = Vec::new();
+    audience.tags.iter().for_each(|tags| put_words(tags, &mut words));
+    let lists = [&audience.devices, &audience.except].map(|list| {
+        let names = list.as_ref().map(|list| list.iter().map(str::as_bytes).collect::<Vec<_>>());
+        names.map_or(0, |names| home.of(&names)).to_le_bytes()
+    });
+    home.of(&[b"audience", &words, &lists[0], &lists[1]]).to_le_bytes()
+}
+
+/// Appends an expression in Polish notation.
+fn put_words(tags: &TagExpression, words: &mut Vec<u8>) {
+    let (sign, name, parts): (u8, &str, &[TagExpression]) = match tags {
+        TagExpression::Tag(tag) => (b't', tag.as_str(), &[]),
+        TagExpression::Segment(name, _) => (b's', name.as_str(), &[]),
+        TagExpression::And(parts) => (b'&', "", parts),
+        TagExpression::Or(parts) => (b'|', "", parts),
+        TagExpression::Not(tags) => (b'!', "", std::slice::from_ref(&**tags)),
+    };
+    words.extend([sign, parts.len() as u8]);
+    words.extend_from_slice(name.as_bytes());
+    words.push(b' ');
+    parts.iter().for_each(|tags| put_words(tags, words));
 }
 
 impl Hub {
@@ -258,25 +292,40 @@ impl Hub {
                 self.scans.put_last(scan);
                 return Some(now.after(PAUSE));
             }
-            match scan.step(&self.registry, &mut visits) {
-                Some(key) => {
-                    if let Some(key) = key {
-                        left -= 1;
-                        // A device that the order reached before the restart does not count for the
-                        // pace.
-                        let is_new = |id| !self.is_through(key, id);
-                        if scan.pace.is_some() && scan.order().is_some_and(is_new) {
-                            scan.visits(now);
-                        }
-                        if !self.visit(now, key, &scan.errand, fx) {
-                            scan.stay(key);
-                            self.scans.put_last(scan);
-                            return Some(now.after(PAUSE));
-                        }
-                    }
-                    self.scans.put_back(scan);
+            let step = scan.step(&self.registry, self.share(), &mut visits);
+            if matches!(scan.errand, Errand::Count(..)) && step != Step::End {
+                scan.count(&self.registry, step);
+                self.scans.put_back(scan);
+                continue;
+            }
+            let is_done = match step {
+                Step::End => {
+                    self.walked(&scan, fx);
+                    continue;
                 }
-                None => self.walked(&scan),
+                Step::Nothing => true,
+                Step::Device(key) => {
+                    left -= 1;
+                    // A device that the order reached before the restart does not count for the
+                    // pace.
+                    let is_new = |id| !self.is_through(key, id);
+                    if scan.pace.is_some() && scan.order().is_some_and(is_new) {
+                        scan.visits(now);
+                    }
+                    self.visit(now, key, &scan.errand, fx)
+                }
+                Step::Listed(place) => {
+                    left -= 1;
+                    self.visit_listed(now, &mut scan, place, fx)
+                }
+            };
+            match is_done {
+                true => self.scans.put_back(scan),
+                false => {
+                    scan.stay();
+                    self.scans.put_last(scan);
+                    return Some(now.after(PAUSE));
+                }
             }
         }
         self.scans.rotate().then_some(now.mono)
@@ -286,17 +335,44 @@ impl Hub {
     pub(crate) fn configure(&mut self, product: u16) -> bool {
         let has_room = self.scans.has_room();
         if has_room {
-            self.scans.begin(Errand::Terms, Some(product), None, &self.registry);
+            let (errand, all) = (Errand::Terms, Selection::All);
+            self.scans.begin(errand, Some(product), all, &self.registry);
         }
         has_room
     }
 
     /// Starts a scan that detaches the devices of a dropped product. Other scans of the product
     /// end.
-    pub(crate) fn drop_devices(&mut self, product: u16) {
+    pub(crate) fn drop_devices(&mut self, product: u16, fx: &mut Effects) {
         let ended = self.scans.end_product(product);
-        ended.iter().for_each(|scan| self.walked(scan));
-        self.scans.begin(Errand::Drop, Some(product), None, &self.registry);
+        ended.iter().for_each(|scan| self.walked(scan, fx));
+        self.scans.begin(Errand::Drop, Some(product), Selection::All, &self.registry);
+    }
+
+    /// Starts a scan that counts the devices of a push's target, and answers with the counts.
+    pub(crate) fn count(
+        &mut self,
+        reply: u64,
+        product: &ProductKey,
+        target: &PushTarget,
+        fx: &mut Effects,
+    ) {
+        let answer = match (self.registry.products.number(product), Selection::of(target)) {
+            (None, _) => PushAnswer::UnknownProduct,
+            (Some(_), None) => PushAnswer::Counted(AudienceCounts::default()),
+            (Some(_), Some(_)) if !self.scans.has_room() => PushAnswer::Busy,
+            (Some(number), Some(selection)) => {
+                let errand = Errand::Count(reply, AudienceCounts::default());
+                self.scans.begin(errand, Some(number), selection, &self.registry);
+                return;
+            }
+        };
+        fx.answers.push((reply, answer));
+    }
+
+    fn share(&self) -> Share {
+        let Settings { home, shards, shard, .. } = self.settings;
+        Share { home, shards, shard }
     }
 
     /// Finishes a device's open orders before its tags change: pushes that are still to visit it
@@ -389,10 +465,9 @@ impl Hub {
         }
         let (push, receipts) = (to_many.push.clone(), to_many.receipts);
         let sending = Sending { push, receipts, counted: true };
-        let tag = match &to_many.target {
-            PushTarget::Tag(tag) => Some(tag.clone()),
-            PushTarget::Product => None,
-            PushTarget::Devices(devices) => {
+        let selection = match (&to_many.target, Selection::of(&to_many.target)) {
+            (_, Some(selection)) => selection,
+            (PushTarget::Devices(devices), None) => {
                 let (home, shards) = (self.settings.home, self.settings.shards);
                 let mine = |id: &&DeviceId| {
                     owner((home, shards), &to_many.push.product, id) == self.settings.shard
@@ -403,8 +478,10 @@ impl Hub {
                 }
                 return self.jobs.walked(id);
             }
+            (_, None) => return self.jobs.walked(id),
         };
-        let scan = self.scans.begin(Errand::Push(sending), Some(number), tag, &self.registry);
+        let errand = Errand::Push(sending);
+        let scan = self.scans.begin(errand, Some(number), selection, &self.registry);
         scan.paused = self.jobs.is_paused(id);
         scan.pace = to_many.devices_per_s.map(|rate| Pace::new(rate, self.settings.shards));
     }
@@ -450,7 +527,7 @@ impl Hub {
             }
         }
         let errand = Errand::Recall { push, cancel: id };
-        self.scans.begin(errand, product, None, &self.registry);
+        self.scans.begin(errand, product, Selection::All, &self.registry);
     }
 
     fn close_order(&mut self, id: MessageId, fx: &mut Effects) {
@@ -462,7 +539,10 @@ impl Hub {
 
     /// Whether the order needs nothing at this device any more, so that its scan skips it.
     fn is_through(&self, key: Key, id: MessageId) -> bool {
-        if self.jobs.is_past(key.slot, id) {
+        // A device that the order names is none too late.
+        let open = self.jobs.at(id).and_then(|job| job.open.as_ref());
+        let is_named = || open.is_some_and(|open| open.order.names_devices());
+        if self.jobs.is_past(key.slot, id) && !is_named() {
             return true;
         }
         let timeline = self.registry.timeline(key);
@@ -491,7 +571,35 @@ impl Hub {
             Errand::Recall { push, .. } => self.recall(now, key, *push, fx),
             Errand::Terms => self.tell_terms(key, fx),
             Errand::Drop => self.discard(now, key, fx),
+            Errand::Count(..) => {}
         }
+        true
+    }
+
+    /// Brings a scan's push to a device of its list. False: not now, as in
+    /// [`visit`](Self::visit).
+    fn visit_listed(
+        &mut self,
+        now: Now,
+        scan: &mut DeviceScan,
+        place: usize,
+        fx: &mut Effects,
+    ) -> bool {
+        let (Some(id), Some(product)) = (scan.name(place), scan.product) else { return true };
+        let Errand::Push(sending) = &scan.errand else { return true };
+        let sending = sending.clone();
+        let order = sending.push.id;
+        if let Some(key) = self.registry.find(product, id.as_str())
+            && !self.catch_up(now, key, order, fx)
+        {
+            return false;
+        }
+        let timeline = self.registry.timeline_of(&sending.push.product, &id);
+        let key = self.registry.find(product, id.as_str());
+        if scan.pace.is_some() && !self.has_come(order, timeline, key) {
+            scan.visits(now);
+        }
+        self.visit_named(now, DeviceName { product, id: &id }, &sending, fx);
         true
     }
 
@@ -553,10 +661,13 @@ impl Hub {
         self.registry.release(now, key);
     }
 
-    fn walked(&mut self, scan: &DeviceScan) {
+    fn walked(&mut self, scan: &DeviceScan, fx: &mut Effects) {
         match &scan.errand {
             Errand::Push(sending) => self.jobs.walked(sending.push.id),
             Errand::Recall { cancel, .. } => self.jobs.walked(*cancel),
+            Errand::Count(reply, counts) => {
+                fx.answers.push((*reply, PushAnswer::Counted(*counts)));
+            }
             Errand::Terms => {}
             Errand::Drop => scan.product.into_iter().for_each(|it| self.registry.products.free(it)),
         }

@@ -91,6 +91,9 @@ impl Hub {
             Restored::Row { table: Table::Orders, key, value } => {
                 self.restore_order(now, key, value)
             }
+            Restored::Row { table: Table::Segments, key, value } => {
+                self.segments.restore(key, value)
+            }
             Restored::Row { .. } => false,
             Restored::Timeline { .. } => true,
             Restored::Entry { timeline, seq, id, label } => match timeline.space() {
@@ -116,6 +119,7 @@ impl Hub {
         for product in dropped.iter().filter(|of| stray.iter().all(|(product, _)| product != *of)) {
             self.log.clean_later(CleanupTask::Undrop(product.clone()), fx);
         }
+        dropped.iter().for_each(|product| self.segments.forget(product, &mut self.log, fx));
         for (timeline, seqs) in over {
             for seqs in seqs.chunks(REMOVE_SEQS_MAX) {
                 self.log.clean_later(CleanupTask::Remove(timeline, seqs.to_vec()), fx);

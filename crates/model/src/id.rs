@@ -222,6 +222,11 @@ macro_rules! name {
                 Ok($name(text.into()))
             }
 
+            /// Whether a name is one, as [`parse`](Self::parse) checks it.
+            pub fn check(text: &str) -> Result<(), NameError> {
+                check(text.as_bytes(), Self::BYTES_MAX)
+            }
+
             /// As [`parse`](Self::parse), for bytes that a peer sent.
             pub fn from_bytes(bytes: &[u8]) -> Result<Self, NameError> {
                 check(bytes, Self::BYTES_MAX)?;
@@ -254,6 +259,10 @@ name!(
 name!(
     /// A tag that devices share, up to 64 bytes.
     Tag 64
+);
+name!(
+    /// Name of a saved segment of a product's devices, up to 64 bytes.
+    SegmentName 64
 );
 
 fn check(bytes: &[u8], max: usize) -> Result<(), NameError> {

@@ -9,6 +9,7 @@
 //! Read [`close`], [`limits`] and [`machine`] first.
 
 pub mod account;
+pub mod audience;
 pub mod chat;
 pub mod close;
 pub mod counters;

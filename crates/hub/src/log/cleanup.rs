@@ -29,6 +29,8 @@ pub(crate) enum CleanupTask {
     Undrop(ProductKey),
     /// A row of an order that is over.
     Unorder(Box<[u8]>),
+    /// The row of a segment whose product was dropped.
+    Unsegment(Box<[u8]>),
 }
 
 impl LogCalls {
@@ -104,6 +106,9 @@ impl LogCalls {
                 Write::Delete { table: Table::Products, key: row_of_product(product) }
             }
             CleanupTask::Unorder(key) => Write::Delete { table: Table::Orders, key: key.clone() },
+            CleanupTask::Unsegment(key) => {
+                Write::Delete { table: Table::Segments, key: key.clone() }
+            }
         };
         self.write(PendingCall::Cleanup(Box::new(task)), write, fx);
     }

@@ -5,6 +5,7 @@
 //! bytes give `None`, never a panic, and so do trailing bytes. Only the last field of a body may
 //! have any length.
 
+pub(crate) mod audience;
 mod bytes;
 pub(crate) mod device;
 pub(crate) mod mark;

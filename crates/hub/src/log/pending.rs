@@ -7,7 +7,8 @@ use crate::registry::queue::Queue;
 use crate::registry::rows::Change;
 use crate::reports::WaitingReport;
 use base::slab::Key;
-use model::id::{MessageId, ProductKey};
+use model::audience::TagExpression;
+use model::id::{MessageId, ProductKey, SegmentName};
 use model::product::Product;
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
@@ -67,6 +68,8 @@ pub(crate) enum OrderWhat {
     Put(Arc<Product>),
     /// Remove a product.
     Drop(ProductKey),
+    /// Save a segment of a product, or remove it.
+    Segment(ProductKey, SegmentName, Option<TagExpression>),
     /// Change a device.
     Change(Key, Change),
 }

@@ -1,18 +1,23 @@
-//! Scans over many devices, a slice a turn: fan-outs, recalls, new terms, the end of a product.
+//! Scans over many devices, a slice a turn: fan-outs, recalls, counts, new terms, the end of a
+//! product.
 //!
 //! A scan goes through slots in rising order and never back: all slots for a product, the members'
-//! slots for a tag. Records keep their slots, so a device that had its record when the scan began
+//! slots for a tag, or the places in the list of an audience that names its devices. Records keep their slots, so a device that had its record when the scan began
 //! and keeps it is visited exactly once; a device registered meanwhile is visited at most once.
 //! Several scans take turns.
 
 use crate::push::Sending;
 use crate::registry::Registry;
 use crate::registry::device::Device;
+use base::hash::{self, HashKey};
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::id::{MessageId, Tag};
+use model::audience::Audience;
+use model::id::{DeviceId, MessageId, ShardId, Tag};
+use model::ports::pushes::{AudienceCounts, PushTarget};
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Work of a scan at each device.
@@ -30,6 +35,66 @@ pub(crate) enum Errand {
         /// The order that cancels the push.
         cancel: MessageId,
     },
+    /// Counts devices, and answers the command with this number at the end.
+    Count(u64, AudienceCounts),
+}
+
+/// The devices of a product that a scan visits.
+#[derive(Clone)]
+pub(crate) enum Selection {
+    /// All of them.
+    All,
+    /// Those with this tag.
+    Tag(Tag),
+    /// Those of this audience.
+    Audience(Arc<Audience>),
+}
+
+impl Selection {
+    /// The devices of a push's target, if it is no list for which a push has outcomes.
+    pub fn of(target: &PushTarget) -> Option<Selection> {
+        match target {
+            PushTarget::Devices(_) => None,
+            PushTarget::Tag(tag) => Some(Selection::Tag(tag.clone())),
+            PushTarget::Product => Some(Selection::All),
+            PushTarget::Audience(audience) => Some(Selection::Audience(audience.clone())),
+        }
+    }
+
+    /// Whether a device of the product is one of them.
+    fn has(&self, registry: &Registry, device: &Device) -> bool {
+        match self {
+            Selection::All => true,
+            Selection::Tag(tag) => registry.carries(device, tag),
+            Selection::Audience(audience) => {
+                audience.has(registry.id(device), &|tag| registry.carries(device, tag))
+            }
+        }
+    }
+}
+
+/// How devices are assigned to shards, and this shard.
+#[derive(Clone, Copy)]
+pub(crate) struct Share {
+    /// The key of the hash.
+    pub home: HashKey,
+    /// Number of shards.
+    pub shards: u16,
+    /// The shard of the scans.
+    pub shard: ShardId,
+}
+
+/// One step of a scan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// The scan has visited everything.
+    End,
+    /// Nothing is to be done here.
+    Nothing,
+    /// This device is to be visited.
+    Device(Key),
+    /// The device at this place of the audience's list is to be visited.
+    Listed(usize),
 }
 
 /// A scan in progress.
@@ -38,11 +103,13 @@ pub(crate) struct DeviceScan {
     pub errand: Errand,
     /// Number of the product whose devices are visited; all products when absent.
     pub product: Option<u16>,
-    tag: Option<Tag>,
-    /// The next slot to visit.
+    selection: Selection,
+    /// The next slot to visit, or the next place in the audience's list.
     from: u32,
-    /// The slot at which the scan ends, exclusive.
+    /// The slot or place at which the scan ends, exclusive.
     end: u32,
+    /// The slot or place visited last.
+    last: u32,
     /// The scan's push is paused.
     pub paused: bool,
     /// Shortest time between two devices, and when the next one may be visited.
@@ -87,7 +154,7 @@ impl DeviceScan {
     pub fn waits(&self, now: Now) -> Option<Option<Instant>> {
         let expire_at = match &self.errand {
             Errand::Push(sending) => sending.push.expire_at,
-            Errand::Terms | Errand::Drop | Errand::Recall { .. } => u32::MAX,
+            Errand::Terms | Errand::Drop | Errand::Recall { .. } | Errand::Count(..) => u32::MAX,
         };
         let left_s = u64::from(expire_at.saturating_sub(now.unix_s()));
         match self.pace {
@@ -105,28 +172,85 @@ impl DeviceScan {
         }
     }
 
-    /// Advances by one step: the device to visit, if the slot holds one that was not visited;
-    /// `None` at the end. `visits` counts down the slots that are visited.
-    pub fn step(&mut self, registry: &Registry, visits: &mut usize) -> Option<Option<Key>> {
-        let (slot, key) = match (&self.tag, self.product) {
-            (Some(tag), Some(product)) => {
+    /// Advances by one step. `visits` counts down the slots and places that are visited.
+    pub fn step(&mut self, registry: &Registry, share: Share, visits: &mut usize) -> Step {
+        if let Some(audience) = self.listed().cloned() {
+            return self.step_in_list(&audience, registry, share, visits);
+        }
+        let found = match (self.needed(registry), self.product) {
+            (Some(next), Some(_)) => {
                 *visits -= 1;
-                let slot = registry.next_tagged(product, tag, self.from)?;
-                if slot >= self.end {
-                    return None;
-                }
-                (slot, registry.tenant(slot).map(|(key, _)| key))
+                let Some(slot) = next.filter(|slot| *slot < self.end) else { return Step::End };
+                // The members of a tag have it.
+                let is_sure = matches!(self.selection, Selection::Tag(_));
+                let tenant = registry
+                    .tenant(slot)
+                    .filter(|(_, device)| is_sure || self.wants(registry, device));
+                Some((slot, tenant.map(|(key, _)| key)))
             }
-            _ => registry.next_with(self.from..self.end, visits, |device| self.wants(device))?,
+            _ => registry
+                .next_with(self.from..self.end, visits, |device| self.wants(registry, device)),
         };
-        self.from = slot + 1;
+        let Some((slot, key)) = found else { return Step::End };
+        (self.last, self.from) = (slot, slot + 1);
         let was_visited = self.visited.remove(&slot);
-        Some(key.filter(|_| !was_visited))
+        key.filter(|_| !was_visited).map_or(Step::Nothing, Step::Device)
+    }
+
+    /// The audience, if it names its devices.
+    fn listed(&self) -> Option<&Arc<Audience>> {
+        match &self.selection {
+            Selection::Audience(audience) if audience.devices.is_some() => Some(audience),
+            Selection::All | Selection::Tag(_) | Selection::Audience(_) => None,
+        }
+    }
+
+    /// A step through the list of an audience.
+    fn step_in_list(
+        &mut self,
+        audience: &Audience,
+        registry: &Registry,
+        share: Share,
+        visits: &mut usize,
+    ) -> Step {
+        *visits -= 1;
+        let place = self.from;
+        let name = audience.devices.as_ref().and_then(|devices| devices.at(place as usize));
+        let (Some(name), Some(product)) = (name, self.product) else { return Step::End };
+        (self.last, self.from) = (place, place + 1);
+        let key = registry.products.of(product).key.as_str();
+        let of = share.home.of(&[key.as_bytes(), name.as_bytes()]);
+        if hash::home(of, share.shards) != share.shard.0 {
+            return Step::Nothing;
+        }
+        let known = registry.find(product, name).and_then(|key| Some((key, registry.at(key)?)));
+        let is_wanted = match known {
+            Some((key, device)) => self.wants(registry, device) && !self.visited.remove(&key.slot),
+            // An unknown device has no tags.
+            None => audience.has(name, &|_| false),
+        };
+        if is_wanted { Step::Listed(place as usize) } else { Step::Nothing }
+    }
+
+    /// The next slot whose device has one of the tags that the selection needs; absent if the
+    /// selection needs no tag.
+    fn needed(&self, registry: &Registry) -> Option<Option<u32>> {
+        let product = self.product?;
+        let next = |tag: &Tag| registry.next_tagged(product, tag, self.from);
+        match &self.selection {
+            Selection::All => None,
+            Selection::Tag(tag) => Some(next(tag)),
+            Selection::Audience(audience) => {
+                let needed = audience.tags.as_ref()?.needed()?;
+                Some(needed.into_iter().filter_map(next).min())
+            }
+        }
     }
 
     /// Whether the scan has work at a device.
-    fn wants(&self, device: &Device) -> bool {
-        let is_of = self.product.is_none_or(|product| device.product == product);
+    fn wants(&self, registry: &Registry, device: &Device) -> bool {
+        let is_of = self.product.is_none_or(|product| device.product == product)
+            && self.selection.has(registry, device);
         let Errand::Recall { push, .. } = self.errand else { return is_of };
         is_of && device.queue().is_some_and(|queue| queue.items().any(|item| item.id == push))
     }
@@ -134,10 +258,14 @@ impl DeviceScan {
     /// Whether the scan is still to visit a device.
     fn is_ahead(&self, registry: &Registry, key: Key) -> bool {
         let Some(device) = registry.at(key) else { return false };
+        let place = match self.listed().and_then(|audience| audience.devices.as_ref()) {
+            Some(devices) => devices.place(registry.id(device)).map(|place| place as u32),
+            None => Some(key.slot),
+        };
         self.product == Some(device.product)
-            && (self.from..self.end).contains(&key.slot)
+            && place.is_some_and(|place| (self.from..self.end).contains(&place))
             && !self.visited.contains(&key.slot)
-            && self.tag.as_ref().is_none_or(|tag| registry.carries(device, tag))
+            && self.selection.has(registry, device)
     }
 
     /// Notes that a device was visited ahead of its turn: the scan will skip it.
@@ -145,9 +273,33 @@ impl DeviceScan {
         self.visited.insert(key.slot);
     }
 
-    /// Steps back to a device, so that the scan visits it again next.
-    pub fn stay(&mut self, key: Key) {
-        self.from = key.slot;
+    /// Steps back to the device of the last step, so that the scan visits it again next.
+    pub fn stay(&mut self) {
+        self.from = self.last;
+    }
+
+    /// The name at a place of the audience's list.
+    pub fn name(&self, place: usize) -> Option<DeviceId> {
+        let devices = self.listed()?.devices.as_ref()?;
+        DeviceId::parse(devices.at(place)?).ok()
+    }
+
+    /// Counts the device of a step, if the scan counts.
+    pub fn count(&mut self, registry: &Registry, step: Step) {
+        let key = match step {
+            Step::End | Step::Nothing => return,
+            Step::Device(key) => Some(key),
+            Step::Listed(place) => {
+                let product = self.product.zip(self.name(place));
+                product.and_then(|(product, id)| registry.find(product, id.as_str()))
+            }
+        };
+        let Errand::Count(_, counts) = &mut self.errand else { return };
+        counts.matched += 1;
+        match key.and_then(|key| registry.at(key)) {
+            Some(device) => counts.online += u64::from(device.conn().is_some()),
+            None => counts.unknown += 1,
+        }
     }
 
     /// Whether the scan is still to bring a device an order from before `id`.
@@ -160,7 +312,7 @@ impl DeviceScan {
     pub fn order(&self) -> Option<MessageId> {
         match &self.errand {
             Errand::Push(sending) => Some(sending.push.id),
-            Errand::Terms | Errand::Drop | Errand::Recall { .. } => None,
+            Errand::Terms | Errand::Drop | Errand::Recall { .. } | Errand::Count(..) => None,
         }
     }
 
@@ -184,17 +336,21 @@ impl Scans {
         self.0.len() < Scans::ERRANDS_MAX
     }
 
-    /// Begins a scan over the devices of a product that have a record by now.
+    /// Begins a scan over those devices of a product that have a record by now, or that are named.
     pub fn begin(
         &mut self,
         errand: Errand,
         product: Option<u16>,
-        tag: Option<Tag>,
+        selection: Selection,
         registry: &Registry,
     ) -> &mut DeviceScan {
         let (end, visited) = (registry.slots(), BTreeSet::new());
-        let (paused, pace) = (false, None);
-        let scan = DeviceScan { errand, product, tag, from: 0, end, paused, pace, visited };
+        let (paused, pace, from, last) = (false, None, 0, 0);
+        let scan =
+            DeviceScan { errand, product, selection, from, end, last, paused, pace, visited };
+        let listed = scan.listed().and_then(|audience| audience.devices.as_ref());
+        let end = listed.map_or(end, |devices| devices.len() as u32);
+        let scan = DeviceScan { end, ..scan };
         self.0.push_back(scan);
         self.0.back_mut().expect("it was put there")
     }
@@ -258,7 +414,7 @@ impl Scans {
         scan.pass_over(key);
         match &scan.errand {
             Errand::Push(sending) => Some(sending.clone()),
-            Errand::Terms | Errand::Drop | Errand::Recall { .. } => None,
+            Errand::Terms | Errand::Drop | Errand::Recall { .. } | Errand::Count(..) => None,
         }
     }
 

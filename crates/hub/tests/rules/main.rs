@@ -1,6 +1,7 @@
 //! The hub's rules, one behaviour per test, through the hub's public interface only.
 
 mod access;
+mod audiences;
 mod bodies;
 mod cancels;
 mod changes;

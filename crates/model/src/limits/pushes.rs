@@ -22,6 +22,10 @@ section! {
         @live push_bytes_max: u32 = 4 * 1024, whole(1..=FRAME - 1_024, "bytes");
         /// Longest list of devices in one push order. The API refuses a longer one.
         @live push_devices_max: u32 = 1_000, whole(1..=1_000_000, "devices");
+        /// Longest list of devices in the audience of a push. The API refuses a longer one.
+        @live audience_devices_max: u32 = 1_000_000, whole(1..=4_000_000, "devices");
+        /// Saved segments of all products together. One more is refused (`too_many_segments`).
+        @live segments_max: u32 = 1_024, whole(0..=65_536, "segments");
         /// Tags of a device. One more is refused.
         @live tags_a_device_max: u16 = 32, whole(0..=1_024, "tags");
         /// Push orders to tags and products whose counts and idempotency keys are remembered. The

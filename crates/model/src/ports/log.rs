@@ -373,13 +373,15 @@ pub enum Table {
     ChatPartings = 31,
     /// Bans, by kind and subject. The first log has all of them.
     Bans = 32,
+    /// Saved segments of products' devices, by product and name. The first log has all of them.
+    Segments = 33,
     /// Anything else: tests, and future protocols.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 32] = [
+    pub const ALL: [Table; 33] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -411,6 +413,7 @@ impl Table {
         Table::ChatTemporary,
         Table::ChatPartings,
         Table::Bans,
+        Table::Segments,
         Table::Other,
     ];
 
@@ -442,7 +445,7 @@ impl Table {
     /// The service whose rows are here; absent: the process's own.
     pub const fn service(self) -> Option<ServiceKind> {
         match self {
-            Table::Products | Table::Devices | Table::Marks | Table::Orders => {
+            Table::Products | Table::Devices | Table::Marks | Table::Orders | Table::Segments => {
                 Some(ServiceKind::Push)
             }
             Table::Sessions

@@ -3,8 +3,9 @@
 //! A command about one device goes to the shard that owns it; a command about all devices goes to
 //! all shards and their answers are merged, as with every command of [`super::control`].
 
+use crate::audience::{Audience, TagExpression};
 use crate::close::CloseReason;
-use crate::id::{DeviceId, MessageId, ProductKey, Tag};
+use crate::id::{DeviceId, MessageId, ProductKey, SegmentName, Tag};
 use crate::presence::PresenceVersion;
 use crate::product::Product;
 use crate::push::{Outcome, Priority};
@@ -47,6 +48,31 @@ pub enum PushCommand {
         /// Whether it is paused from now on.
         paused: bool,
     },
+    /// How many devices a push would be for now. Answer: `Counted`.
+    Count {
+        /// Product of the devices.
+        product: ProductKey,
+        /// Which of them.
+        target: PushTarget,
+    },
+    /// Save a segment, or change it. Answer: `Done` (whether it is new).
+    PutSegment {
+        /// Product of the devices.
+        product: ProductKey,
+        /// Name of the segment within the product.
+        segment: SegmentName,
+        /// The segment's devices. It names no segments.
+        tags: TagExpression,
+    },
+    /// Remove a segment. Answer: `Done` (whether it was there).
+    DropSegment {
+        /// Product of the devices.
+        product: ProductKey,
+        /// Name of the segment within the product.
+        segment: SegmentName,
+    },
+    /// The segments of a product. Answer: `Segments`.
+    Segments(ProductKey),
     /// Orders that are remembered, those to be sent last first. Answer: `Orders`.
     Orders {
         /// Of this product; of all when absent.
@@ -151,7 +177,7 @@ pub struct PushOrder {
     /// Unix milliseconds at which the push is sent; at once when absent. A scheduled push is
     /// answered with its counts, whatever its target, and its id contains this time.
     pub send_at_ms: Option<u64>,
-    /// Devices a second that a tag or a product is visited at, at most; at full speed when absent.
+    /// Devices a second that a tag, a product or an audience is visited at, at most; at full speed when absent.
     pub devices_per_s: Option<NonZeroU32>,
     /// The application's own name for this order, 1 to [`PushOrder::KEY_BYTES_MAX`] bytes. The
     /// order is on stable storage before anything is sent, and a repeated one is answered with the
@@ -173,6 +199,8 @@ pub enum PushTarget {
     Tag(Tag),
     /// All that are known. The answer counts.
     Product,
+    /// The devices of this audience. The answer counts.
+    Audience(Arc<Audience>),
 }
 
 /// An answer.
@@ -218,6 +246,34 @@ pub enum PushAnswer {
     TooManyScheduled,
     /// The sending time has passed: nothing was done.
     TimePassed,
+    /// Answer to `Count`.
+    Counted(AudienceCounts),
+    /// Answer to `Segments`, by name.
+    Segments(Vec<(SegmentName, TagExpression)>),
+    /// No segment of the product has this name: nothing was done.
+    UnknownSegment(SegmentName),
+    /// As many segments are saved as may be: nothing was done.
+    TooManySegments,
+}
+
+/// Size of an audience.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AudienceCounts {
+    /// Devices that a push would be for.
+    pub matched: u64,
+    /// Those of them that are online.
+    pub online: u64,
+    /// Those of them that the server does not know.
+    pub unknown: u64,
+}
+
+impl AudienceCounts {
+    /// Adds another shard's counts.
+    pub fn add(&mut self, other: &AudienceCounts) {
+        self.matched += other.matched;
+        self.online += other.online;
+        self.unknown += other.unknown;
+    }
 }
 
 /// Progress of a push. `matched` is the sum of the others.

@@ -10,6 +10,7 @@
 //! the rows of all. The timelines in a row are those of devices at which the push ended; a copy of
 //! it that is still in such a timeline was about to be removed.
 
+use super::audience;
 use super::bytes::{self, text};
 use base::bytes::ByteReader;
 use model::id::{DeviceId, MessageId, ProductKey, ShardId};
@@ -33,6 +34,7 @@ const MORE: u8 = 128;
 /// Flags of the byte that a row has if `MORE` is set.
 const AHEAD: u8 = 1;
 const PACED: u8 = 2;
+const AUDIENCE: u8 = 4;
 
 /// Flags of counts, beside `NAMED`.
 const PRODUCT: u8 = 1;
@@ -133,6 +135,15 @@ impl StoredOrder {
         self.to_many().and_then(|to_many| to_many.devices_per_s)
     }
 
+    /// Whether the order's push is for devices that it names.
+    pub(crate) fn names_devices(&self) -> bool {
+        self.to_many().is_some_and(|to_many| match &to_many.target {
+            PushTarget::Devices(_) => true,
+            PushTarget::Audience(audience) => audience.devices.is_some(),
+            PushTarget::Tag(_) | PushTarget::Product => false,
+        })
+    }
+
     /// The push, if it is one.
     pub(crate) fn to_many(&self) -> Option<&PushToMany> {
         match &self.what {
@@ -160,7 +171,8 @@ impl StoredOrder {
             Ordered::Push(to_many) => {
                 let devices = match &to_many.target {
                     PushTarget::Devices(devices) => devices.len(),
-                    PushTarget::Tag(_) | PushTarget::Product => 0,
+                    // All shards share the lists of an audience.
+                    PushTarget::Tag(_) | PushTarget::Product | PushTarget::Audience(_) => 0,
                 };
                 to_many.push.body.len() + devices * size_of::<DeviceId>()
             }
@@ -245,7 +257,7 @@ fn encode_push(order: &StoredOrder, to_many: &PushToMany) -> Box<[u8]> {
         (matches!(to_many.target, PushTarget::Tag(_)), TAG),
         (to_many.receipts, RECEIPTS),
         (order.named.is_some(), NAMED),
-        (to_many.send_at_ms.is_some() || to_many.devices_per_s.is_some(), MORE),
+        (more(to_many) != 0, MORE),
     ];
     let mut out = vec![VERSION, bits(&flags)];
     out.extend_from_slice(&push.expire_at.to_le_bytes());
@@ -290,16 +302,19 @@ pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
     let collapse = if has(COLLAPSE) { Some(from.short_text()?.into()) } else { None };
     let tag = if has(TAG) { Some(bytes::tag(&mut from)?) } else { None };
     let named = if has(NAMED) { Some(take_named(&mut from)?) } else { None };
-    let more = if has(MORE) { from.flags(AHEAD | PACED)? } else { 0 };
+    let more = if has(MORE) { from.flags(AHEAD | PACED | AUDIENCE)? } else { 0 };
     let is_paced = more & PACED != 0;
     let devices_per_s = if is_paced { Some(NonZeroU32::new(from.u32()?)?) } else { None };
     let is_ahead = more & AHEAD != 0;
     let send_at_ms = if is_ahead { Some(from.u64()?) } else { None };
     let devices = if is_ahead { take_devices(&mut from)? } else { Vec::new() };
-    let target = match tag {
-        Some(tag) => PushTarget::Tag(tag),
-        None if devices.is_empty() => PushTarget::Product,
-        None => PushTarget::Devices(devices),
+    let is_audience = more & AUDIENCE != 0;
+    let audience = if is_audience { Some(audience::take(&mut from)?) } else { None };
+    let target = match (audience, tag) {
+        (Some(audience), _) => PushTarget::Audience(Arc::new(audience)),
+        (None, Some(tag)) => PushTarget::Tag(tag),
+        (None, None) if devices.is_empty() => PushTarget::Product,
+        (None, None) => PushTarget::Devices(devices),
     };
     let priority = if has(HIGH) { Priority::High } else { Priority::Normal };
     let (silent, receipts) = (has(SILENT), has(RECEIPTS));
@@ -376,10 +391,21 @@ fn bits(flags: &[(bool, u8)]) -> u8 {
     flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum()
 }
 
-/// Appends the sending time and the rate, if the push is not sent at once and unlimited.
+/// Flags of an order with a sending time, a rate or an audience.
+fn more(to_many: &PushToMany) -> u8 {
+    let PushToMany { send_at_ms, devices_per_s, target, .. } = to_many;
+    let is_audience = matches!(target, PushTarget::Audience(_));
+    bits(&[
+        (send_at_ms.is_some(), AHEAD),
+        (devices_per_s.is_some(), PACED),
+        (is_audience, AUDIENCE),
+    ])
+}
+
+/// Appends the sending time, the rate and the audience, if the order has any of them.
 fn put_more(to_many: &PushToMany, out: &mut Vec<u8>) {
     let PushToMany { send_at_ms, devices_per_s, target, .. } = to_many;
-    let more = bits(&[(send_at_ms.is_some(), AHEAD), (devices_per_s.is_some(), PACED)]);
+    let more = more(to_many);
     if more != 0 {
         out.push(more);
     }
@@ -390,13 +416,16 @@ fn put_more(to_many: &PushToMany, out: &mut Vec<u8>) {
         out.extend_from_slice(&at_ms.to_le_bytes());
         put_devices(target, out);
     }
+    if let PushTarget::Audience(of) = target {
+        audience::put(of, out);
+    }
 }
 
 /// Appends the devices that an order names; a count of zero if its audience is no list.
 fn put_devices(target: &PushTarget, out: &mut Vec<u8>) {
     let devices = match target {
         PushTarget::Devices(devices) => devices.as_slice(),
-        PushTarget::Tag(_) | PushTarget::Product => &[],
+        PushTarget::Tag(_) | PushTarget::Product | PushTarget::Audience(_) => &[],
     };
     let count = u32::try_from(devices.len()).expect("push_devices_max bounds them");
     out.extend_from_slice(&count.to_le_bytes());
@@ -424,6 +453,7 @@ fn take_named(from: &mut ByteReader<'_>) -> Option<Named> {
 mod tests {
     use super::*;
     use base::hash::HashKey;
+    use model::audience::{Audience, DeviceNames, TagExpression};
     use model::id::Tag;
     use model::timeline::Space;
 
@@ -469,13 +499,22 @@ mod tests {
             let (kind, product) = (ChangeKind::Pause, ProductKey::parse(product).ok());
             Ordered::Change(Change { kind, push: MessageId(7), product })
         };
+        let list = |names: &[&str]| {
+            let mut made = DeviceNames::default();
+            names.iter().for_each(|name| made.add(name).expect("allowed"));
+            Some(made.list())
+        };
+        let tags = Some(TagExpression::Tag(Tag::parse("t").expect("allowed")));
+        let audience = Audience { tags, devices: list(&["a", "b"]), except: list(&["c"]) };
+        let some = later(PushTarget::Audience(Arc::new(audience)));
+        let some = StoredOrder { what: some, ..full.clone() };
         let listed = later(PushTarget::Devices(names.to_vec()));
         let listed = StoredOrder { what: listed, ..full.clone() };
         let later = StoredOrder { what: later(PushTarget::Product), ..full.clone() };
         let plain = StoredOrder { named: None, what: Ordered::Push(plain), ..full.clone() };
         let bound = StoredOrder { what: cancel("shop"), ..full.clone() };
         let free = StoredOrder { what: cancel(""), ..plain.clone() };
-        for order in [full, plain, listed, later, bound, free] {
+        for order in [full, plain, listed, later, bound, free, some] {
             let value = encode(&order);
             let body = if order.change().is_some() { 0 } else { b"\x00body".len() };
             assert_eq!(decode(order.id, &value), Some(order.clone()));

@@ -1,0 +1,350 @@
+//! Pushes to audiences: expressions over tags, lists of devices, exclusions, saved segments.
+
+use crate::harness::{HubHarness, id, limited, order, product, settings, tag};
+use crate::many::{Pair, owner, rest, waiting};
+use hub::Settings;
+use model::audience::{Audience, DeviceList, DeviceNames, TagExpression};
+use model::id::{MessageId, ProductKey, SegmentName};
+use model::ports::log::{StoreError, Table};
+use model::ports::pushes::{
+    AudienceCounts, PushAnswer, PushCommand, PushOrder, PushState, PushTarget,
+};
+use model::service::Service;
+use model::timeline::Space;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+fn key() -> ProductKey {
+    ProductKey::parse("p").expect("a name")
+}
+
+fn has(name: &str) -> TagExpression {
+    TagExpression::Tag(tag(name))
+}
+
+fn not(tags: TagExpression) -> TagExpression {
+    TagExpression::Not(Box::new(tags))
+}
+
+fn list(names: &[&str]) -> Option<DeviceList> {
+    let mut made = DeviceNames::default();
+    names.iter().for_each(|name| made.add(name).expect("a name"));
+    Some(made.list())
+}
+
+fn audience(tags: Option<TagExpression>, devices: &[&str], except: &[&str]) -> PushTarget {
+    let devices = if devices.is_empty() { None } else { list(devices) };
+    let except = if except.is_empty() { None } else { list(except) };
+    PushTarget::Audience(Arc::new(Audience { tags, devices, except }))
+}
+
+fn set_tags(world: &mut HubHarness, device: &str, names: &[&str]) {
+    let tags = names.iter().map(|name| tag(name)).collect();
+    world.tell(PushCommand::SetTags { product: key(), device: id(device), tags });
+}
+
+/// Eight devices, d0 to d7, whose tags are the bits of their numbers: a, b, c.
+fn tagged(world: &mut HubHarness) {
+    for n in 0..8_u32 {
+        let all = ["a", "b", "c"].into_iter().enumerate();
+        let names: Vec<_> = all.filter(|(bit, _)| n >> bit & 1 > 0).map(|(_, name)| name).collect();
+        let seat = world.seat(&format!("d{n}"));
+        world.close(&seat);
+        set_tags(world, &format!("d{n}"), &names);
+    }
+    world.settle();
+}
+
+fn slow() -> Settings {
+    Settings { limits: limited(|pushes| pushes.fan_out_slice = 2), ..settings() }
+}
+
+fn counted(world: &mut HubHarness, target: PushTarget) -> AudienceCounts {
+    let reply = world.tell(PushCommand::Count { product: key(), target });
+    world.turn();
+    match world.answer(reply) {
+        Some(PushAnswer::Counted(counts)) => counts,
+        other => panic!("not counted: {other:?}"),
+    }
+}
+
+/// Expressions and lists, with the numbers of the devices of `tagged` that they are for.
+fn cases() -> Vec<(PushTarget, Vec<u32>)> {
+    let and = TagExpression::And(vec![has("a"), not(has("b"))]);
+    let or = TagExpression::Or(vec![has("a"), has("c")]);
+    vec![
+        (audience(None, &[], &[]), (0..8).collect()),
+        (audience(None, &[], &["d0", "d7", "elsewhere"]), (1..7).collect()),
+        (audience(Some(and.clone()), &[], &[]), vec![1, 5]),
+        (audience(Some(or.clone()), &[], &["d1"]), vec![3, 4, 5, 6, 7]),
+        (audience(Some(not(or.clone())), &[], &[]), vec![0, 2]),
+        (audience(None, &["d3", "d1", "d2"], &["d2"]), vec![1, 3]),
+        (audience(Some(and), &["d1", "d3", "d4"], &[]), vec![1]),
+    ]
+}
+
+#[test]
+fn a_push_reaches_exactly_its_audience_wherever_the_kill_comes() {
+    for (case, (target, expected)) in cases().into_iter().enumerate() {
+        for kept in 0.. {
+            let mut world = HubHarness::with(product(), slow());
+            tagged(&mut world);
+            world.log.die_after(Some(kept));
+            let (push, reply) = world.push_to(target.clone(), |_| {});
+            for _ in 0..8 {
+                world.hub.turn(world.now, &mut world.fx);
+                world.store();
+            }
+            let (is_all, answer) = (!world.log.is_dead(), world.answer(reply));
+            world.log.die_after(None);
+            world.restart();
+            rest(&mut world);
+            let reached: Vec<u32> = waiting(&mut world, 0..8);
+            let wanted = (0..8).map(|n| u32::from(expected.contains(&n)));
+            match answer {
+                Some(_) => {
+                    assert_eq!(reached, wanted.collect::<Vec<_>>(), "{case} {kept}");
+                    let counts = world.counts(push);
+                    let all = (PushState::Finished, expected.len() as u64);
+                    assert_eq!((counts.state, counts.stored), all, "{case} {kept}");
+                }
+                None => assert!(kept == 0 && reached == [0; 8], "{case} {kept}"),
+            }
+            world.hub.audit();
+            if is_all {
+                assert!(kept > 2, "{case}: it broke off everywhere");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_count_tells_the_size_of_an_audience_and_changes_nothing() {
+    let mut world = HubHarness::with(product(), slow());
+    tagged(&mut world);
+    world.seat("d1");
+    for (target, expected) in cases() {
+        let online = u64::from(expected.contains(&1));
+        let matched = expected.len() as u64;
+        assert_eq!(counted(&mut world, target), AudienceCounts { matched, online, unknown: 0 });
+    }
+    let of = AudienceCounts { matched: 3, online: 1, unknown: 1 };
+    assert_eq!(counted(&mut world, audience(None, &["d0", "d1", "new"], &[])), of);
+    assert_eq!(counted(&mut world, PushTarget::Product).matched, 8);
+    assert_eq!(counted(&mut world, PushTarget::Tag(tag("a"))).matched, 4);
+    assert_eq!(world.state("new"), None);
+    let product = ProductKey::parse("q").expect("a name");
+    let unknown = PushCommand::Count { product, target: PushTarget::Product };
+    assert_eq!(world.command(unknown), PushAnswer::UnknownProduct);
+    world.hub.audit();
+}
+
+#[test]
+fn a_count_is_cut_into_slices_and_ends_with_its_product() {
+    let mut world = HubHarness::new();
+    for n in 0..9_000 {
+        set_tags(&mut world, &format!("n{n}"), &[if n % 3 == 0 { "a" } else { "b" }]);
+    }
+    let target = || audience(Some(not(has("b"))), &[], &[]);
+    let reply = world.tell(PushCommand::Count { product: key(), target: target() });
+    for _ in 0..2 {
+        world.hub.turn(world.now, &mut world.fx);
+        assert_eq!(world.answer(reply), None, "a turn visits some thousand devices");
+    }
+    world.turn();
+    let counts = AudienceCounts { matched: 3_000, ..AudienceCounts::default() };
+    assert_eq!(world.answer(reply), Some(PushAnswer::Counted(counts)));
+    let reply = world.tell(PushCommand::Count { product: key(), target: target() });
+    world.tell(PushCommand::DropProduct(key()));
+    assert!(matches!(world.answer(reply), Some(PushAnswer::Counted(_))), "it is answered");
+}
+
+#[test]
+fn unknown_devices_of_a_list_have_their_outcome() {
+    for stores in [false, true] {
+        let mut product = product();
+        product.store_for_unknown = stores;
+        let mut world = HubHarness::with(product, slow());
+        tagged(&mut world);
+        let target = audience(Some(not(has("a"))), &["d0", "d1", "new1", "new2"], &["new2"]);
+        let (push, _) = world.push_to(target, |order| order.receipts = true);
+        rest(&mut world);
+        let counts = world.counts(push);
+        assert_eq!((counts.matched, counts.rejected), (2, u64::from(!stores)));
+        assert_eq!(counts.stored, 1 + u64::from(stores));
+        let new = world.state("new1").map(|state| state.waiting);
+        assert_eq!((new, world.state("new2")), (stores.then_some(1), None));
+        world.restart();
+        rest(&mut world);
+        assert_eq!(world.counts(push), counts);
+        world.hub.audit();
+    }
+}
+
+#[test]
+fn a_device_gets_the_pushes_of_lists_and_single_ones_in_the_order_of_their_orders() {
+    let mut world = HubHarness::with(product(), slow());
+    tagged(&mut world);
+    let names: Vec<String> = (0..8).map(|n| format!("d{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (first, _) = world.push_to(audience(None, &names, &[]), |_| {});
+    let (second, _) = world.push_to(audience(Some(has("c")), &[], &[]), |_| {});
+    world.hub.turn(world.now, &mut world.fx);
+    world.store();
+    // The scans have come to the first devices only.
+    let single = world.give("d7");
+    // A named device that is registered after the order belongs to it nevertheless; one that leaves
+    // a tag gets the push before.
+    set_tags(&mut world, "d6", &[]);
+    rest(&mut world);
+    for (name, expected) in [("d7", vec![first, second, single]), ("d6", vec![first, second])] {
+        world.deliveries();
+        world.seat(name);
+        world.settle();
+        world.turn();
+        let ids: Vec<_> = world.pushes().iter().map(|(id, _)| *id).collect();
+        assert_eq!(ids, expected, "{name}");
+    }
+    assert_eq!((world.counts(first).matched, world.counts(second).matched), (8, 4));
+    world.hub.audit();
+}
+
+#[test]
+fn a_named_device_that_is_registered_during_the_order_gets_the_push_once() {
+    let mut world = HubHarness::with(product(), slow());
+    tagged(&mut world);
+    let target = audience(None, &["d0", "d1", "d2", "d3", "z"], &[]);
+    let (push, _) = world.push_to(target, |_| {});
+    world.hub.turn(world.now, &mut world.fx);
+    world.store();
+    let seat = world.seat("z");
+    world.give("z");
+    rest(&mut world);
+    let times = world.pushes().iter().filter(|(id, again)| *id == push && !again).count();
+    assert_eq!((times, world.counts(push).matched), (1, 5));
+    world.close(&seat);
+    world.hub.audit();
+}
+
+#[test]
+fn audiences_are_scheduled_paced_paused_and_cancelled_as_other_pushes() {
+    let mut world = HubHarness::new();
+    tagged(&mut world);
+    let names = ["d0", "d1", "d2", "d3", "d4", "d5"];
+    let (push, _) = world.push_to(audience(None, &names, &["d5"]), |order| {
+        order.devices_per_s = NonZeroU32::new(2);
+    });
+    (0..2).for_each(|_| world.pass_ms(500));
+    let matched = world.counts(push).matched;
+    assert!((2..=3).contains(&matched), "{matched}");
+    let change = |world: &mut HubHarness, paused| {
+        let id = world.message_id();
+        world.tell(PushCommand::Pause { id, push, product: None, paused });
+        world.turn();
+    };
+    change(&mut world, true);
+    world.restart();
+    (0..4).for_each(|_| world.pass_ms(1_000));
+    assert_eq!(
+        (world.counts(push).state, world.counts(push).matched),
+        (PushState::Paused, matched)
+    );
+    change(&mut world, false);
+    (0..8).for_each(|_| world.pass_ms(500));
+    rest(&mut world);
+    assert_eq!(
+        (waiting(&mut world, 0..8), world.counts(push).stored),
+        (vec![1, 1, 1, 1, 1, 0, 0, 0], 5)
+    );
+    let id = world.message_id();
+    world.tell(PushCommand::Cancel { id, push, product: None });
+    rest(&mut world);
+    assert_eq!((waiting(&mut world, 0..8), world.counts(push).cancelled), (vec![0; 8], 5));
+    // The audience of a scheduled push is that of its time.
+    let at_ms = world.now.wall_ms + 60_000;
+    let later = |order: &mut PushOrder| order.send_at_ms = Some(at_ms);
+    world.push_to(audience(Some(has("a")), &[], &["d1"]), later);
+    set_tags(&mut world, "d0", &["a"]);
+    world.restart();
+    world.pass_ms(60_000);
+    rest(&mut world);
+    assert_eq!(waiting(&mut world, 0..8), [1, 0, 0, 1, 0, 1, 0, 1]);
+    assert_eq!(world.log.kept(Space::Pushes).len(), 4);
+    world.hub.audit();
+}
+
+#[test]
+fn an_idempotency_key_is_for_one_audience() {
+    let mut world = HubHarness::new();
+    tagged(&mut world);
+    let keyed = |order: &mut PushOrder| order.idempotency_key = Some("k".into());
+    let target = audience(Some(has("a")), &["d1", "d3"], &["d2"]);
+    let (push, _) = world.push_to(target.clone(), keyed);
+    let (_, reply) = world.push_to(target, keyed);
+    assert!(matches!(world.answer(reply), Some(PushAnswer::Pushed { id, .. }) if id == push));
+    for other in [
+        audience(Some(has("b")), &["d1", "d3"], &["d2"]),
+        audience(Some(has("a")), &["d1"], &["d2"]),
+        audience(Some(has("a")), &["d1", "d3"], &[]),
+        audience(Some(not(has("a"))), &["d1", "d3"], &["d2"]),
+        PushTarget::Tag(tag("a")),
+    ] {
+        let (_, reply) = world.push_to(other, keyed);
+        assert_eq!(world.answer(reply), Some(PushAnswer::Conflict));
+    }
+}
+
+#[test]
+fn each_shard_visits_its_part_of_a_list() {
+    for number in 0..4 {
+        let mut pair = Pair::with_away();
+        let push = MessageId(1_000 + number);
+        let names: Vec<String> = (0..40).map(|n| format!("d{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let of = order(push, audience(None, &names, &["d39"]));
+        pair.worlds[owner(push)].tell(PushCommand::Push(of));
+        (0..number).for_each(|_| pair.step());
+        pair.restart();
+        pair.rest();
+        let counts = [0, 1].map(|at: usize| pair.worlds[at].counts(push));
+        assert_eq!(counts[0].matched + counts[1].matched, 39, "{number}");
+        assert!(counts.iter().all(|counts| counts.matched > 5 && !counts.running));
+        pair.worlds.iter_mut().for_each(|world| world.hub.audit());
+    }
+}
+
+#[test]
+fn a_segment_is_stored_listed_changed_and_removed() {
+    let limits = limited(|pushes| pushes.segments_max = 2);
+    let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
+    let segment = |name: &str| SegmentName::parse(name).expect("a name");
+    let put = |world: &mut HubHarness, name: &str, tags: TagExpression| {
+        world.command(PushCommand::PutSegment { product: key(), segment: segment(name), tags })
+    };
+    assert_eq!(put(&mut world, "vip", has("a")), PushAnswer::Done(true));
+    assert_eq!(put(&mut world, "far", not(has("a"))), PushAnswer::Done(true));
+    assert_eq!(put(&mut world, "more", has("a")), PushAnswer::TooManySegments);
+    assert_eq!(put(&mut world, "vip", has("b")), PushAnswer::Done(false));
+    world.keeps = false;
+    let tags = has("c");
+    let reply =
+        world.tell(PushCommand::PutSegment { product: key(), segment: segment("vip"), tags });
+    assert_eq!(world.answer(reply), None);
+    world.complete(Err(StoreError::Full));
+    assert_eq!(world.answer(reply), Some(PushAnswer::StoreFailed));
+    world.keeps = true;
+    let expected = vec![(segment("far"), not(has("a"))), (segment("vip"), has("b"))];
+    for _ in 0..2 {
+        let all = world.command(PushCommand::Segments(key()));
+        assert_eq!(all, PushAnswer::Segments(expected.clone()));
+        world.restart();
+    }
+    let drop_it = PushCommand::DropSegment { product: key(), segment: segment("far") };
+    assert_eq!(world.command(drop_it.clone()), PushAnswer::Done(true));
+    assert_eq!(world.command(drop_it), PushAnswer::Done(false));
+    let other = ProductKey::parse("q").expect("a name");
+    assert_eq!(world.command(PushCommand::Segments(other)), PushAnswer::UnknownProduct);
+    world.tell(PushCommand::DropProduct(key()));
+    assert_eq!(world.log.rows(Table::Segments), 0, "they go with their product");
+}
