@@ -223,3 +223,94 @@ class Schedules(Case):
         self.assertEqual(cli("list", "--state", "scheduled"), "")
         done = fixture.run("push", "cancel", "77", *where)
         self.assertEqual((done.returncode, "unknown" in done.stderr), (1, True), done.stderr)
+
+
+class Audiences(Case):
+    SHARED = False
+
+    def segment(self, server, name, tags):
+        return server.ask("PUT", f"/v1/products/demo/segments/{name}", {"tags": tags})
+
+    def tag(self, server, count):
+        """Devices away-0, away-1, ...: even ones in berlin, every third one muted."""
+        for at in range(count):
+            tags = ["berlin"] * (at % 2 == 0) + ["muted"] * (at % 3 == 0)
+            server.ask("PUT", f"/v1/products/demo/devices/away-{at}/tags", {"tags": tags})
+
+    def waiting(self, server, count):
+        return [at for at in range(count) if server.state(f"away-{at}")["waiting"] > 0]
+
+    def test_an_audience_is_counted_and_then_reached_over_kills_and_other_numbers_of_shards(self):
+        server = self.start(shards(3))
+        self.tag(server, 24)
+        self.segment(server, "loud", {"not": "muted"})
+        server.kill()
+        server.configure(shards(2))
+        server.start()
+        audience = {"tags": {"and": ["berlin", {"segment": "loud"}]}, "except": ["away-2"]}
+        expected = [at for at in range(24) if at % 2 == 0 and at % 3 and at != 2]
+        counted = server.push(audience=audience, dry_run=True)
+        self.assertEqual((counted["matched"], counted["online"]), (len(expected), 0))
+        self.assertEqual(self.waiting(server, 24), [])
+        push = server.push(body="b", audience=audience)["id"]
+        # The push keeps the segment as it was.
+        self.segment(server, "loud", "muted")
+        server.kill()
+        server.start()
+
+        def finished():
+            answer = server.ask("GET", f"/v1/pushes/{push}")
+            return answer["state"] == "finished" and answer["counts"]["stored"] == len(expected)
+
+        poll(finished, "all have it")
+        self.assertEqual(self.waiting(server, 24), expected)
+        status, answer = server.api("POST", "/v1/pushes", {
+            "product": "demo", "body": "b", "audience": {"tags": {"segment": "other"}}})
+        self.assertEqual((status, answer["error"]["code"]), (404, "unknown_segment"))
+
+    def test_a_long_list_is_uploaded_and_each_named_device_has_its_outcome(self):
+        server = self.start(shards(3))
+        here = self.bound("here", server=server)
+        names = ["here"] + [f"listed-{at:05}" for at in range(20_000)]
+        order = {"body": "b", "audience": {"devices": names + names[:5], "except": names[1:11]}}
+        counted = server.push(dry_run=True, **order)
+        self.assertEqual((counted["matched"], counted["online"]), (19_991, 1))
+        self.assertEqual(counted["unknown"], 19_990)
+        push = server.push(**order)["id"]
+        here.ack(here.expect(MSG).records[0].id)
+
+        def counts():
+            return server.ask("GET", f"/v1/pushes/{push}")["counts"]
+
+        poll(lambda: not counts()["running"] and counts()["pending"] == 0, "all are visited")
+        self.assertEqual((counts()["matched"], counts()["delivered"]), (19_991, 1))
+        self.assertEqual(counts()["stored"] + counts()["rejected"], 19_990)
+        before = counts()
+        server.kill()
+        server.start()
+        self.assertEqual(counts(), before)
+
+    def test_the_command_line_saves_segments_counts_and_pushes_to_them(self):
+        server = self.start(shards(2))
+        self.tag(server, 6)
+
+        host, port = server.ports["api"]
+        where = ["--url", f"http://{host}:{port}", "--data", server.data]
+
+        def cli(*words):
+            answer = fixture.run(*words, *where)
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            return answer.stdout
+
+        product = ("--product", "demo")
+        told = cli("segment", "save", *product, "calm", "not (muted or loud)")
+        self.assertEqual(told.split(), ["calm", "not", "(muted", "or", "loud)"])
+        self.assertIn("calm", cli("segment", "list", *product))
+        told = cli("push", *product, "--tags", "@calm and berlin", "--dry-run", "x")
+        self.assertTrue(told.startswith("2 devices, 0 online, 0 unknown; counted in"), told)
+        self.assertIn('"matched":2', cli("push", *product, "--tags", "@calm and berlin", "x"))
+        self.assertEqual(self.waiting(server, 6), [2, 4])
+        self.assertIn("removed", cli("segment", "remove", *product, "calm"))
+        answer = fixture.run("push", *product, "--tags", "@calm", "x", *where)
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("unknown segment calm", answer.stderr)

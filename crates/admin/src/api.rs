@@ -286,6 +286,10 @@ impl Shared {
             Ok(Ok(Answer::Push(PushAnswer::TimePassed))) => Err(Fault::bad(
                 "`send_at_ms` has passed, and no push was ordered with this `Idempotency-Key`",
             )),
+            Ok(Ok(Answer::Push(PushAnswer::UnknownSegment(name)))) => {
+                Err(Fault::unknown_segment(name.as_str()))
+            }
+            Ok(Ok(Answer::Push(PushAnswer::TooManySegments))) => Err(Fault::too_many_segments()),
             Ok(Ok(answer)) => Ok(answer),
         }
     }
@@ -307,15 +311,26 @@ impl Shared {
         if path == "/v1/session" {
             return LOG_IN_BYTES_MAX;
         }
+        if path == "/v1/pushes" {
+            return audience_bytes_max(&self.limits());
+        }
         push_bytes_max(&self.limits())
     }
 }
 
+/// Most bytes of a device's name in a body, with what separates names.
+const NAME_BYTES_MAX: usize = 70;
+
 /// A push whose every byte is an escape of six, to a full list of devices.
 fn push_bytes_max(limits: &Limits) -> usize {
     limits.pushes.push_bytes_max as usize * 6
-        + limits.pushes.push_devices_max as usize * 70
+        + limits.pushes.push_devices_max as usize * NAME_BYTES_MAX
         + 16 * 1024
+}
+
+/// A push to the longest list in an audience.
+fn audience_bytes_max(limits: &Limits) -> usize {
+    push_bytes_max(limits) + limits.pushes.audience_devices_max as usize * NAME_BYTES_MAX
 }
 
 /// A packet whose payload is one in base64 with as much again for everything else.
@@ -332,7 +347,7 @@ fn bodies_kib(api: &ApiLimits, limits: &Limits) -> u64 {
 fn largest_body(limits: &Limits) -> usize {
     let of_chat = chat::body_bytes_max(&limits.chat);
     let fixed = PRINCIPALS_BYTES_MAX.max(IMPORT_BYTES_MAX);
-    push_bytes_max(limits).max(publish_bytes_max(limits)).max(of_chat).max(fixed)
+    audience_bytes_max(limits).max(publish_bytes_max(limits)).max(of_chat).max(fixed)
 }
 
 pub(crate) fn door(limits: &ApiLimits) -> DoorLimits {
@@ -383,6 +398,10 @@ fn product_of(command: &Command) -> Option<&ProductKey> {
         | PushCommand::SetTags { product, .. }
         | PushCommand::Configure { product }
         | PushCommand::DropProduct(product)
+        | PushCommand::Count { product, .. }
+        | PushCommand::PutSegment { product, .. }
+        | PushCommand::DropSegment { product, .. }
+        | PushCommand::Segments(product)
         | PushCommand::Token { product, .. } => Some(product),
         PushCommand::PutProduct(product) => Some(&product.key),
         PushCommand::Cancel { product, .. } | PushCommand::Pause { product, .. } => {

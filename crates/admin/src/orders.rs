@@ -3,6 +3,7 @@
 //! Unknown fields are errors. Names are checked here and nowhere later. Invariant: a value that
 //! leaves this file is within every limit that can be known without asking the shards.
 
+pub(crate) mod audience;
 pub(crate) mod bans;
 pub(crate) mod chat;
 pub(crate) mod chatrooms;
@@ -21,6 +22,7 @@ use crate::fault::Fault;
 use crate::texts::{
     Address, Base64, Decimal, DeviceName, PageLimit, Place, ProductName, PushStateWord, TagName,
 };
+use audience::AudienceBody;
 use axum::http::HeaderMap;
 use base::hex;
 use base::setting::{Kind, Section};
@@ -35,6 +37,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use std::path::{Component, PathBuf};
+use std::sync::Arc;
 
 /// Longest wait for acknowledgements, milliseconds.
 pub(crate) const WAIT_MS_MAX: u32 = 30_000;
@@ -51,7 +54,7 @@ const ADDRS_MAX: usize = 4;
 /// Secrets a product may have at once.
 const SECRETS_MAX: usize = 8;
 
-/// Exactly one target: `device`, `devices`, `tag` or `all`.
+/// Exactly one target: `device`, `devices`, `tag`, `audience` or `all`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PushOrder")]
@@ -68,6 +71,8 @@ pub(crate) struct PushBody {
     /// Target: all devices with this tag.
     #[schemars(with = "Option<TagName>")]
     tag: Option<String>,
+    /// Target: all devices of this audience.
+    audience: Option<AudienceBody>,
     /// Target, when true: all devices of the product.
     #[serde(default)]
     all: bool,
@@ -101,16 +106,25 @@ pub(crate) struct PushBody {
     /// When to send it, Unix milliseconds: at most schedule_s_max seconds ahead (30 days), and not
     /// together with `wait_ms`. ttl_s counts from then on.
     send_at_ms: Option<u64>,
-    /// Devices a second that are visited, at most; with `tag` and `all`. Absent: at full speed.
+    /// Devices a second that are visited, at most; with `tag`, `audience` and `all`. Absent: at
+    /// full speed.
     #[schemars(with = "Option<u32>", range(min = 1))]
     devices_per_s: Option<NonZeroU32>,
+    /// Only count the devices that the push would be for now: nothing is sent.
+    #[serde(default)]
+    dry_run: bool,
 }
 
 impl PushBody {
+    /// Whether the devices are only to be counted.
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
     /// The order in a body, under its idempotency key if it has one. `id` is called only after all
     /// checks.
     pub(crate) fn order(
-        self,
+        mut self,
         limits: &Limits,
         now_ms: u64,
         idempotency_key: Option<Box<str>>,
@@ -156,7 +170,7 @@ impl PushBody {
             }
         }
         if self.devices_per_s.is_some() && matches!(target, PushTarget::Devices(_)) {
-            return Err(Fault::bad("`devices_per_s` needs `tag` or `all: true`"));
+            return Err(Fault::bad("`devices_per_s` needs `tag`, `audience` or `all: true`"));
         }
         let priority = match self.priority.as_deref() {
             None | Some("normal") => Priority::Normal,
@@ -180,13 +194,18 @@ impl PushBody {
         })
     }
 
-    fn target(&self, limits: &Limits) -> Result<PushTarget, Fault> {
-        match (&self.device, &self.devices, &self.tag, self.all) {
-            (Some(one), None, None, false) => Ok(PushTarget::Devices(vec![device(one)?])),
-            (None, Some(many), None, false) => devices(many, limits).map(PushTarget::Devices),
-            (None, None, Some(name), false) => tag(name).map(PushTarget::Tag),
-            (None, None, None, true) => Ok(PushTarget::Product),
-            _ => Err(Fault::bad("give exactly one of `device`, `devices`, `tag` and `all: true`")),
+    fn target(&mut self, limits: &Limits) -> Result<PushTarget, Fault> {
+        match (&self.device, &self.devices, &self.tag, self.audience.take(), self.all) {
+            (Some(one), None, None, None, false) => Ok(PushTarget::Devices(vec![device(one)?])),
+            (None, Some(many), None, None, false) => devices(many, limits).map(PushTarget::Devices),
+            (None, None, Some(name), None, false) => tag(name).map(PushTarget::Tag),
+            (None, None, None, Some(audience), false) => {
+                Ok(PushTarget::Audience(Arc::new(audience.audience(limits)?)))
+            }
+            (None, None, None, None, true) => Ok(PushTarget::Product),
+            _ => Err(Fault::bad(
+                "give exactly one of `device`, `devices`, `tag`, `audience` and `all: true`",
+            )),
         }
     }
 }

@@ -17,6 +17,7 @@ pub(crate) mod overview;
 pub(crate) mod presence_routes;
 pub(crate) mod products;
 pub(crate) mod pushes;
+pub(crate) mod segments;
 pub(crate) mod session;
 pub(crate) mod stream;
 pub(crate) mod trace;

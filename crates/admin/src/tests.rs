@@ -1,5 +1,6 @@
 //! The API over real sockets with a control port that says what the test wants.
 
+mod audiences;
 mod chat;
 mod console;
 mod description;

@@ -1,11 +1,15 @@
-//! `holdline push`: a push to a device, some devices, a tag or a whole product; what became of one,
-//! and its cancel.
+//! `holdline push`: a push to a device, some devices, a tag, an audience or a whole product; what
+//! became of one, and its cancel.
+
+pub mod expression;
 
 use crate::client::{Server, encoded, moment, query, tell, unix_ms};
 use crate::clients::text;
 use clap::{Args, Subcommand};
+use expression::expression;
 use serde_json::{Value, json};
 use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// A push and its targets, or what is done with one that was ordered. Without a subcommand clap
@@ -44,9 +48,12 @@ pub struct Arguments {
     /// not wait for acknowledgements
     #[arg(long, value_name = "TIME", value_parser = unix_ms)]
     at: Option<u64>,
-    /// Devices a second, at most; with --tag or --all
-    #[arg(long, value_name = "DEVICES")]
+    /// Devices a second, at most; not with --device
+    #[arg(long, value_name = "DEVICES", conflicts_with = "device")]
     rate: Option<u32>,
+    /// Only count the devices that the push would be for; nothing is sent
+    #[arg(long)]
+    dry_run: bool,
     /// How long to wait for acknowledgements: 500ms, 5s; a plain number is in milliseconds
     #[arg(
         long,
@@ -61,17 +68,75 @@ pub struct Arguments {
 }
 
 #[derive(Args)]
-#[group(required = true, multiple = false)]
+#[group(required = true, multiple = true)]
 struct Target {
     /// Push to this device; can be repeated
-    #[arg(long, value_name = "ID")]
+    #[arg(
+        long,
+        value_name = "ID",
+        conflicts_with_all = ["tag", "all", "tags", "devices_from", "except", "except_from"]
+    )]
     device: Vec<String>,
     /// Push to all devices with this tag
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["all", "tags"])]
     tag: Option<String>,
     /// Push to all devices of the product
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["tags", "devices_from"])]
     all: bool,
+    /// Push to the devices whose tags satisfy this: berlin and not (muted or @staff); @NAME is a
+    /// saved segment
+    #[arg(long, value_name = "EXPRESSION", value_parser = expression)]
+    tags: Option<Value>,
+    /// Push to the devices named in this file, one a line
+    #[arg(long, value_name = "FILE")]
+    devices_from: Option<PathBuf>,
+    /// Not to this device; can be repeated
+    #[arg(long, value_name = "ID")]
+    except: Vec<String>,
+    /// Not to the devices named in this file, one a line
+    #[arg(long, value_name = "FILE")]
+    except_from: Option<PathBuf>,
+}
+
+impl Target {
+    /// Sets the target in an order.
+    fn set(&self, order: &mut Value) -> Result<(), String> {
+        let Target { device, tag, all, tags, devices_from, except, except_from } = self;
+        let is_audience =
+            tags.is_some() || devices_from.is_some() || except_from.is_some() || !except.is_empty();
+        if !device.is_empty() {
+            order["devices"] = json!(device);
+        } else if !is_audience {
+            match tag {
+                Some(tag) => order["tag"] = json!(tag),
+                None => order["all"] = json!(all),
+            }
+        } else {
+            let mut audience = json!({});
+            if let Some(tags) = tags.clone().or(tag.as_ref().map(|tag| json!(tag))) {
+                audience["tags"] = tags;
+            }
+            if let Some(file) = devices_from {
+                audience["devices"] = json!(names(file)?);
+            }
+            let mut except = except.clone();
+            if let Some(file) = except_from {
+                except.extend(names(file)?);
+            }
+            if !except.is_empty() {
+                audience["except"] = json!(except);
+            }
+            order["audience"] = audience;
+        }
+        Ok(())
+    }
+}
+
+/// The names in a file, one a line; empty lines are skipped.
+fn names(file: &Path) -> Result<Vec<String>, String> {
+    let text = std::fs::read_to_string(file);
+    let text = text.map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }
 
 #[derive(Subcommand)]
@@ -179,11 +244,10 @@ fn order(arguments: &Arguments) -> Result<Value, String> {
     if let Some(rate) = arguments.rate {
         order["devices_per_s"] = json!(rate);
     }
-    match (&arguments.target.tag, arguments.target.all) {
-        (Some(tag), _) => order["tag"] = json!(tag),
-        (None, true) => order["all"] = json!(true),
-        (None, false) => order["devices"] = json!(arguments.target.device),
+    if arguments.dry_run {
+        order["dry_run"] = json!(true);
     }
+    arguments.target.set(&mut order)?;
     if let Some(key) = &arguments.collapse {
         order["collapse_key"] = json!(key);
     }
@@ -192,6 +256,16 @@ fn order(arguments: &Arguments) -> Result<Value, String> {
 
 /// Prints the outcomes, and fails if the push was rejected, for the sake of scripts.
 fn print(answer: &Value) -> ExitCode {
+    if answer.get("took_ms").is_some() {
+        out!(
+            "{} devices, {} online, {} unknown; counted in {} ms",
+            text(&answer["matched"]),
+            text(&answer["online"]),
+            text(&answer["unknown"]),
+            text(&answer["took_ms"])
+        );
+        return ExitCode::SUCCESS;
+    }
     out!("push {}", text(&answer["id"]));
     let mut rejected = false;
     match answer["outcomes"].as_array().filter(|outcomes| !outcomes.is_empty()) {

@@ -101,6 +101,13 @@ impl TagExpression {
 }
 
 impl Audience {
+    /// The audience of these devices.
+    pub fn named(devices: &[DeviceId]) -> Audience {
+        let mut names = DeviceNames::default();
+        devices.iter().for_each(|device| names.put(device.as_str()));
+        Audience { devices: Some(names.list()), ..Audience::default() }
+    }
+
     /// Whether a device with this name and these tags belongs to the audience.
     pub fn has(&self, device: &str, has: &impl Fn(&Tag) -> bool) -> bool {
         self.tags.as_ref().is_none_or(|tags| tags.holds(has))
@@ -195,10 +202,14 @@ impl DeviceNames {
     /// Adds a name from outside, which may be there already.
     pub fn add(&mut self, device: &str) -> Result<(), NameError> {
         DeviceId::check(device)?;
+        self.put(device);
+        Ok(())
+    }
+
+    fn put(&mut self, device: &str) {
         self.text.push_str(device);
         let end = u32::try_from(self.text.len()).expect("some million names of 64 bytes");
         self.ends.push(end);
-        Ok(())
     }
 
     /// Number of names so far; those that occur twice count twice.

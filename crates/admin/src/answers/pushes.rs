@@ -2,18 +2,42 @@
 
 use crate::texts::{Decimal, OutcomeWord, PushStateWord, RejectionWord};
 use model::id::{DeviceId, MessageId};
-use model::ports::pushes::OrderState;
+use model::ports::pushes::{AudienceCounts, OrderState};
 use model::push;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Result of a push so far: by device if devices were named, otherwise as counts.
+/// Result of a push so far: by device if devices were named, otherwise as counts; of a dry run,
+/// the devices that it would be for.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "PushAnswer")]
 pub(crate) enum Pushed {
     Outcomes(PushOutcomes),
     Counts(PushCounts),
+    Counted(DryRun),
+}
+
+/// Devices that a push would have been for. Nothing was sent.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DryRun {
+    /// Devices that the push would have been for.
+    matched: u64,
+    /// Those of them that are online.
+    online: u64,
+    /// Those of them that the server does not know.
+    unknown: u64,
+    /// When the count began, Unix milliseconds.
+    at_ms: u64,
+    /// How long the count took, milliseconds.
+    took_ms: u64,
+}
+
+impl DryRun {
+    pub(crate) fn new(counts: &AudienceCounts, at_ms: u64, took_ms: u64) -> DryRun {
+        let AudienceCounts { matched, online, unknown } = *counts;
+        DryRun { matched, online, unknown, at_ms, took_ms }
+    }
 }
 
 /// A push with an outcome for each device.

@@ -278,6 +278,21 @@ impl Fault {
         Fault::new(StatusCode::CONFLICT, "too_many_scheduled", message)
     }
 
+    /// A push names a segment that the product does not have.
+    pub(crate) fn unknown_segment(name: &str) -> Fault {
+        let message = format!(
+            "unknown segment {name}: GET /v1/products/PRODUCT/segments lists those of the product"
+        );
+        Fault::new(StatusCode::NOT_FOUND, "unknown_segment", message)
+    }
+
+    /// No further segment may be saved.
+    pub(crate) fn too_many_segments() -> Fault {
+        let message = "as many segments are saved as [limits] segments_max allows; nothing was \
+                       done: remove one, or raise the limit";
+        Fault::new(StatusCode::CONFLICT, "too_many_segments", message)
+    }
+
     /// The broker says no; the message says why, in its words.
     pub(crate) fn refused(why: &str) -> Fault {
         Fault::new(StatusCode::CONFLICT, "refused", why)

@@ -12,7 +12,7 @@ use crate::fault::Refusal;
 use crate::routes::access::{audit_log, bans, tokens};
 use crate::routes::{
     clients, console_files, dead_letters, devices, insight, messages, operations, overview,
-    presence_routes, products, pushes, session, stream, trace, users,
+    presence_routes, products, pushes, segments, session, stream, trace, users,
 };
 use crate::texts::IdempotencyKey;
 use crate::tokens::scope::Scope;
@@ -251,9 +251,10 @@ fn general() -> Vec<Route> {
             .header::<String>("Last-Event-ID", "Continue after this event."),
         post("/v1/pushes", pushes::push)
             .wants(&[Push], Body).refuses(&[NotFound, Conflict, Busy, NoAnswer])
-            .told("push", "Push to a device, a list, a tag or a product",
-                "For `device` and `devices`, an outcome for each; for `tag` and `all`, and for a \
-                 push that is scheduled, the counts so far.")
+            .told("push", "Push to a device, a list, a tag, an audience or a product",
+                "For `device` and `devices`, an outcome for each; for `tag`, `audience` and `all`, \
+                 and for a push that is scheduled, the counts so far; for `dry_run`, the number of \
+                 devices.")
             .more("With `send_at_ms` the push is sent later, within a second of that time, to the \
                    devices that are there then. It is on stable storage before the response. If \
                    the server was down at that time, it is sent at the next start, unless `ttl_s` \
@@ -372,7 +373,8 @@ fn insights() -> Vec<Route> {
 #[rustfmt::skip] // a row a route
 fn products_and_devices() -> Vec<Route> {
     use Of::{Other, Path, Query};
-    use Scope::{Admin, Manage, Read};
+    use Refusal::{Busy, NoAnswer, NotFound, Refused};
+    use Scope::{Admin, Manage, Push, Read};
     vec![
         get("/v1/devices", devices::list).wants(&[Read], Query).refuses(FINDS)
             .told("listDevices", "Devices, page by page", "A page, in no particular order."),
@@ -386,6 +388,21 @@ fn products_and_devices() -> Vec<Route> {
         delete("/v1/products/{product}", products::remove).wants(&[Admin], Path).refuses(FINDS)
             .told("removeProduct", "Delete a product and disconnect its devices",
                 "The product is deleted."),
+        get("/v1/products/{product}/segments", segments::list)
+            .wants(&[Push, Read], Path).refuses(FINDS)
+            .told("listSegments", "The saved segments of a product", "By name."),
+        get("/v1/products/{product}/segments/{segment}", segments::one)
+            .wants(&[Push, Read], Path).refuses(FINDS)
+            .told("segment", "A saved segment", "The segment."),
+        put("/v1/products/{product}/segments/{segment}", segments::put)
+            .wants(&[Manage], Path).refuses(&[NotFound, Refused, Busy, NoAnswer])
+            .told("putSegment", "Save or change a segment of a product's devices",
+                "The segment as it is now.")
+            .more("A segment is an expression over tags with a name. The audience of a push may \
+                   name it; pushes that were ordered before a change keep what they had."),
+        delete("/v1/products/{product}/segments/{segment}", segments::remove)
+            .wants(&[Manage], Path).refuses(FINDS)
+            .told("removeSegment", "Remove a saved segment", "It is removed."),
         post("/v1/products/{product}/devices/query", devices::query)
             .wants(&[Read], Path).refuses(FINDS)
             .told("queryDevices", "The state of many devices", "The known ones."),

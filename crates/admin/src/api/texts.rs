@@ -61,6 +61,8 @@ forms! {
     DeviceName { "type": "string", "minLength": 1, "maxLength": 64, "pattern": NAME }
     /// Name of a tag.
     TagName { "type": "string", "minLength": 1, "maxLength": 64, "pattern": NAME }
+    /// Name of a saved segment.
+    SegmentText { "type": "string", "minLength": 1, "maxLength": 64, "pattern": NAME }
     /// Identifier of a client of topics.
     ClientName { "type": "string", "minLength": 1, "maxLength": 480, "pattern": r"^[^\u0000]+$" }
     /// Name of a user.
@@ -202,6 +204,7 @@ pub(crate) fn of_path(name: &str, generator: &mut SchemaGenerator) -> (&'static 
         "device" => {
             ("Name of the device; slashes are percent-encoded.", DeviceName::json_schema(generator))
         }
+        "segment" => ("Name of the segment.", SegmentText::json_schema(generator)),
         "client" => ("Client identifier, percent-encoded.", ClientName::json_schema(generator)),
         "topic" => {
             ("Topic name, percent-encoded: slashes as %2F.", RetainedTopic::json_schema(generator))

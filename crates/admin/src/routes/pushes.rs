@@ -12,10 +12,12 @@ use crate::table::About;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
+use model::audience::Audience;
 use model::id::{DeviceId, MessageId, ProductKey};
 use model::ports::control::{Answer, Command};
 use model::ports::pushes::{PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget};
 use model::push::{Outcome, Rejection};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Interval between two queries for the counts of a push to many, milliseconds; it grows up to the
@@ -31,8 +33,14 @@ pub(crate) async fn push(
 ) -> Result<(Extension<About>, Json<Pushed>), Fault> {
     let key = orders::idempotency_key(&headers)?;
     let (limits, now_ms) = (&api.limits(), (api.settings.wall_ms)());
-    let order = body.read()?.order(limits, now_ms, key, || api.control.next_id())?;
+    let body = body.read()?;
+    let is_dry_run = body.is_dry_run();
+    let order = body.order(limits, now_ms, key, || api.control.next_id())?;
     caller.is_for(order.product.as_str())?;
+    if is_dry_run {
+        let about = Extension(About(format!("dry run {}", about(&order))));
+        return Ok((about, Json(Pushed::Counted(count(&api, order).await?))));
+    }
     if order.send_at_ms.is_none() {
         refuse_elsewhere(&api, &order).await?;
     }
@@ -51,6 +59,23 @@ pub(crate) async fn push(
         Answer::Push(PushAnswer::Pushed { id, counts, .. }) => {
             let counts = come_through(&api, (id, counts), wait).await;
             Ok((about, Json(Pushed::Counts(answers::PushCounts::new(id, &counts)))))
+        }
+        _ => Err(Fault::internal()),
+    }
+}
+
+/// Counts the devices of an order that is not carried out.
+async fn count(api: &Shared, order: PushOrder) -> Result<answers::DryRun, Fault> {
+    let product = order.product;
+    let target = match order.target {
+        PushTarget::Devices(devices) => PushTarget::Audience(Arc::new(Audience::named(&devices))),
+        target => target,
+    };
+    let (at_ms, began) = ((api.settings.wall_ms)(), tokio::time::Instant::now());
+    match api.ask(Command::Push(PushCommand::Count { product, target })).await? {
+        Answer::Push(PushAnswer::Counted(counts)) => {
+            let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            Ok(answers::DryRun::new(&counts, at_ms, took_ms))
         }
         _ => Err(Fault::internal()),
     }
@@ -146,6 +171,7 @@ fn about(order: &PushOrder) -> String {
         },
         PushTarget::Tag(tag) => format!("{product} tag {} push {id}", tag.as_str()),
         PushTarget::Product => format!("{product} all push {id}"),
+        PushTarget::Audience(_) => format!("{product} audience push {id}"),
     }
 }
 

@@ -6,6 +6,8 @@ use super::*;
 use crate::audit_log::Page;
 use crate::table::{Of, Rule};
 use crate::tokens::scope::Scope;
+use model::audience::TagExpression;
+use model::id::{SegmentName, Tag};
 use model::ports::bans::{Ban, BanFault, BanOrder, BanSubject, Bans};
 use model::ports::control::top::{TopPage, TopTally};
 use model::ports::presence::queries::{PresenceAnswer, PresenceCommand, PresenceCounts};
@@ -126,6 +128,11 @@ fn answer(command: &Command) -> Answer {
         Command::Push(PushCommand::List { .. }) => {
             Answer::Push(PushAnswer::Page { devices: Vec::new(), next: None })
         }
+        Command::Push(PushCommand::Segments(_)) => {
+            let name = SegmentName::parse("regulars").expect("a name");
+            let tags = TagExpression::Tag(Tag::parse("berlin").expect("a name"));
+            Answer::Push(PushAnswer::Segments(vec![(name, tags)]))
+        }
         Command::Push(PushCommand::Products) => {
             Answer::Push(PushAnswer::Products(vec![Arc::new(Product::new(key("shop"), 7))]))
         }
@@ -222,6 +229,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         ("{id}", "5"),
         ("{product}", "shop"),
         ("{device}", "till-7"),
+        ("{segment}", "regulars"),
         ("{client}", "c"),
         ("{webhook}", "0"),
         ("{topic}", "t"),
@@ -260,6 +268,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         "/v1/backup" => r#"{"to": "/b"}"#,
         "/v1/pushes" => r#"{"product": "shop", "device": "d", "body": "b"}"#,
         "/v1/products/{product}/devices/query" => r#"{"devices": ["d"]}"#,
+        "/v1/products/{product}/segments/{segment}" => r#"{"tags": "berlin"}"#,
         "/v1/products/{product}/devices/{device}/tags" | "/v1/device/tags" => r#"{"tags": []}"#,
         "/v1/products/{product}/devices/{device}/token" | "/v1/device/token" => r#"{"ttl_s": 5}"#,
         "/v1/clients/{client}/subscriptions" | "/v1/client/subscriptions" => r#"{"filter": "a"}"#,

@@ -263,6 +263,14 @@ impl RowHome {
         RowHome::Slot(Slot::of(hash))
     }
 
+    /// Which of `count` logs has it on a node that has all slots: the first one, if all have it.
+    pub const fn of_log(self, count: u16) -> u16 {
+        match self {
+            RowHome::Slot(slot) => slot.home(count),
+            RowHome::Everywhere => 0,
+        }
+    }
+
     /// The key of the row that these bytes name there.
     pub fn key(self, rest: &[&[u8]]) -> Box<[u8]> {
         self.key_behind(&[], rest)

@@ -8,14 +8,17 @@ use super::{Switchboard, merge as merge_answers};
 use crate::shard_logic::outside::Outside;
 use base::hash;
 use hub::{cancel_home, order_home};
+use model::audience::Audience;
 use model::id::{DeviceId, MessageId, ProductKey, ShardId};
 use model::ports::control::{Answer, Command, Reply};
+use model::ports::log::RowHome;
 use model::ports::pushes::{
     DeviceState, OrderState, PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget,
 };
 use model::push::{Outcome, Rejection};
 use model::request::owner;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Devices by the shard that owns them.
 type Split = BTreeMap<ShardId, Vec<DeviceId>>;
@@ -48,6 +51,12 @@ impl<O: Outside + Send> Switchboard<O> {
             PushCommand::Cancel { push, .. } | PushCommand::Pause { push, .. } => {
                 self.change(command, push, reply);
             }
+            PushCommand::PutSegment { .. }
+            | PushCommand::DropSegment { .. }
+            | PushCommand::Segments(_) => {
+                self.gather(vec![(self.of_segments(), command.into())], reply);
+            }
+            PushCommand::Count { product, target } => self.count(product, target, reply),
             PushCommand::Orders { count, .. } => self.orders(command, count as usize, reply),
             PushCommand::PushCounts(_)
             | PushCommand::Configure { .. }
@@ -71,7 +80,15 @@ impl<O: Outside + Send> Switchboard<O> {
     fn push(&self, order: PushOrder, reply: Reply) {
         let devices = match &order.target {
             PushTarget::Devices(devices) if order.send_at_ms.is_none() => devices,
-            _ => return self.push_to_many(order, reply),
+            _ => {
+                let (product, target) = (order.product.clone(), order.target.clone());
+                let this = self.clone();
+                let go_on = move |resolved| match resolved {
+                    Ok(target) => this.push_to_many(PushOrder { target, ..order }, reply),
+                    Err(answer) => reply(answer),
+                };
+                return self.resolve(product, target, go_on);
+            }
         };
         let split = self.split(&order.product, devices.clone());
         if split.is_empty() {
@@ -82,6 +99,50 @@ impl<O: Outside + Send> Switchboard<O> {
             true => self.push_with_key(order, split, reply),
             false => self.gather(parts_of(&order, split), reply),
         }
+    }
+
+    /// The shard that has the saved segments.
+    fn of_segments(&self) -> ShardId {
+        ShardId(RowHome::PROCESS.of_log(self.shards()))
+    }
+
+    /// Hands on a target whose saved segments are put in, or the answer if one is unknown.
+    fn resolve(
+        &self,
+        product: ProductKey,
+        target: PushTarget,
+        go_on: impl FnOnce(Result<PushTarget, Answer>) + Send + 'static,
+    ) {
+        let audience = match target {
+            PushTarget::Audience(audience) if !audience.segments().is_empty() => audience,
+            target => return go_on(Ok(target)),
+        };
+        let resolved = move |answer: Answer| {
+            let Answer::Push(PushAnswer::Segments(saved)) = answer else {
+                return go_on(Err(answer));
+            };
+            let saved: BTreeMap<_, _> = saved.into_iter().collect();
+            let mut audience = Audience::clone(&audience);
+            go_on(match audience.resolve(&|name| saved.get(name).cloned()) {
+                Ok(()) => Ok(PushTarget::Audience(Arc::new(audience))),
+                Err(unknown) => Err(PushAnswer::UnknownSegment(unknown).into()),
+            });
+        };
+        let command = PushCommand::Segments(product).into();
+        self.gather(vec![(self.of_segments(), command)], Box::new(resolved));
+    }
+
+    /// Every shard counts its part.
+    fn count(&self, product: ProductKey, target: PushTarget, reply: Reply) {
+        let (this, of) = (self.clone(), product.clone());
+        let go_on = move |resolved| match resolved {
+            Ok(target) => {
+                let command = PushCommand::Count { product: of, target };
+                this.gather_from_all(command.into(), reply);
+            }
+            Err(answer) => reply(answer),
+        };
+        self.resolve(product, target, go_on);
     }
 
     /// The order's owner takes it, for all; then all are asked how far they are.
@@ -200,6 +261,10 @@ pub(super) fn merge(one: PushAnswer, other: PushAnswer) -> PushAnswer {
             PushAnswer::Counts(Some(counts))
         }
         (PushAnswer::Counts(one), PushAnswer::Counts(other)) => PushAnswer::Counts(one.or(other)),
+        (PushAnswer::Counted(mut counts), PushAnswer::Counted(others)) => {
+            counts.add(&others);
+            PushAnswer::Counted(counts)
+        }
         (PushAnswer::Orders(one), PushAnswer::Orders(other)) => {
             PushAnswer::Orders(merge_orders(one, other))
         }

@@ -74,7 +74,7 @@ impl Refusal {
                  (`cross_origin`), or the address or the user is banned (`banned`)."
             }
             Refusal::NotFound => {
-                "The product, device, push, client, subscription, retained message, user, \
+                "The product, device, push, segment, client, subscription, retained message, user, \
                  principal, record, webhook, token, ban, account, group, message or broadcast is \
                  not known."
             }
@@ -88,7 +88,7 @@ impl Refusal {
             Refusal::FolderTaken => "The folder exists and is not empty.",
             Refusal::Refused => {
                 "Nothing was done. `refused`: refused by the broker. `users_full`, `tokens_full`, \
-                 `bans_full`: the maximum number is reached. `token_exists`: the name is taken."
+                 `bans_full`, `too_many_segments`: the maximum number is reached. `token_exists`: the name is taken."
             }
             Refusal::ChatRefused => {
                 "Nothing was done, and the code says why, as in the IM protocol (IM 8.2): \

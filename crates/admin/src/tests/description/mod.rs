@@ -3,6 +3,7 @@
 mod states;
 
 use super::*;
+use crate::orders::audience::SegmentBody;
 use crate::orders::bans::BanBody;
 use crate::orders::chat::{
     BroadcastBody, ChangeBody, GroupBody, MessageBody, MuteBody, RecallBody,
@@ -276,6 +277,9 @@ fn every_example_of_an_order_is_one() {
                 Some("Tags") => {
                     body::read::<TagsBody>(&body).and_then(|tags| tags.tags(&limits)).map(drop)
                 }
+                Some("SegmentOrder") => {
+                    body::read::<SegmentBody>(&body).and_then(|segment| segment.tags()).map(drop)
+                }
                 Some("TokenOrder") => {
                     body::read::<TokenBody>(&body).and_then(|token| token.until(NOW_MS)).map(drop)
                 }
@@ -316,5 +320,5 @@ fn every_example_of_an_order_is_one() {
             seen.insert(schema.expect("named").to_owned());
         }
     }
-    assert_eq!(seen.len(), 25);
+    assert_eq!(seen.len(), 26);
 }
