@@ -15,10 +15,11 @@ use crate::session::Farewell;
 use crate::{Effects, Hub};
 use base::slab::Key;
 use base::time::Now;
-use model::id::{DeviceId, ProductKey};
+use model::id::{DeviceId, DeviceUser, MessageId, ProductKey};
 use model::ports::log::{Table, Write};
 use model::ports::pushes::{PushAnswer, PushCommand};
 use model::product::Product;
+use model::push::{Outcome, Rejection};
 use model::request::Refusal;
 use std::sync::Arc;
 
@@ -79,6 +80,15 @@ impl Hub {
                         Err(answer) => answer,
                     }
                 }
+            }
+            PushCommand::SetUser { id, product, device, user } => {
+                match self.user_change(now, (&product, &device), user.as_ref()) {
+                    Ok(key) => return self.order_change(reply, key, Change::User(user, id), fx),
+                    Err(answer) => answer,
+                }
+            }
+            PushCommand::UserDevices { product, user } => {
+                self.registry.states_of_user(now, &product, &user)
             }
             PushCommand::Configure { product } => match self.registry.products.number(&product) {
                 Some(number) if self.configure(number) => PushAnswer::Done(true),
@@ -209,7 +219,54 @@ impl Hub {
                 self.registry.set_tags(now, key, &tags);
                 is_known
             }
+            Change::User(user, by) => self.give(now, key, user, by, fx),
         }
+    }
+
+    /// The record of a device that is to be given to a user, who has room for it.
+    fn user_change(
+        &mut self,
+        now: Now,
+        (product, device): (&ProductKey, &DeviceId),
+        user: Option<&DeviceUser>,
+    ) -> Result<Key, PushAnswer> {
+        let number = self.registry.products.number(product).ok_or(PushAnswer::UnknownProduct)?;
+        let max = usize::from(self.settings.limits.pushes.devices_a_user_max);
+        let known = self.registry.find(number, device.as_str());
+        let is_own = known.is_some_and(|key| self.registry.user_soon(key) == user);
+        let is_full = user.is_some_and(|user| self.registry.devices_of(number, user) >= max);
+        if is_full && !is_own {
+            return Err(PushAnswer::Done(false));
+        }
+        self.changeable(now, product, device)
+    }
+
+    /// Gives a device to a user, or to nobody. Pushes that were ordered before, while it belonged
+    /// to another user, leave its queue. False if the device is gone.
+    fn give(
+        &mut self,
+        now: Now,
+        key: Key,
+        user: Option<DeviceUser>,
+        by: MessageId,
+        fx: &mut Effects,
+    ) -> bool {
+        let Some(device) = self.registry.at(key) else { return false };
+        let leaves = self.registry.leaves_user(device, user.as_ref());
+        self.registry.set_user(now, key, user);
+        if !leaves {
+            return true;
+        }
+        self.registry.set_cut(key.slot, by);
+        let queue = self.registry.at_mut(key).and_then(|device| device.queue_mut());
+        let Some(queue) = queue else { return true };
+        let before: Vec<_> = queue.items().map(|item| item.id).filter(|id| *id < by).collect();
+        let items: Vec<_> = before.into_iter().filter_map(|id| queue.remove(id)).collect();
+        for item in items {
+            self.end(now, key, item, Outcome::Rejected(Rejection::UserChanged), fx);
+        }
+        self.pump(now, key, fx);
+        true
     }
 
     fn put_product(&mut self, reply: u64, product: Product, fx: &mut Effects) {

@@ -99,6 +99,7 @@ impl Hub {
         let (order_home, named) =
             (orders::order_home(home, &order), orders::named(home, &order, live_s));
         let (send_at_ms, devices_per_s) = (order.send_at_ms, order.devices_per_s);
+        let user = order.user.take();
         if let Some(at_ms) = send_at_ms {
             order.id = self.jobs.id_ahead(order.id, at_ms);
         }
@@ -110,7 +111,8 @@ impl Hub {
             PushTarget::Devices(devices) => {
                 let least_ms = if push.stores() { 0 } else { self.now_or_never_ms() };
                 let until = now.after(Duration::from_millis(wait_ms.max(least_ms).into()));
-                let sending = Sending { push: Arc::new(push), receipts, counted: false };
+                let push = Arc::new(push);
+                let sending = Sending { push, user, receipts, counted: false };
                 let devices = sorted(devices);
                 let order = ListOrder { reply, until, product: number, devices, sending };
                 return match order_key {
@@ -118,6 +120,8 @@ impl Hub {
                     Some(key) => self.claim(now, order, &key, fx),
                 };
             }
+            // Whoever sends a command finds the user's devices first.
+            PushTarget::User(_) => return answer(reply, push.id, Vec::new(), fx),
             PushTarget::Tag(_) | PushTarget::Product | PushTarget::Audience(_) => target,
         };
         // An order that is sent later is dated by its sending time, so that it is remembered from

@@ -42,7 +42,7 @@ use base::slab::Key;
 use base::time::{Instant, Now, earliest};
 use jobs::{Settled, end_of};
 use model::audience::{Audience, TagExpression};
-use model::id::{DeviceId, MessageId, ProductKey, ShardId};
+use model::id::{DeviceId, DeviceUser, MessageId, ProductKey, ShardId};
 use model::ports::pushes::{AudienceCounts, PushAnswer, PushCounts, PushOrder, PushTarget};
 use model::presence::PresenceVersion;
 use model::push::{Outcome, Priority, Rejection};
@@ -114,11 +114,16 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
     let parts: [&[u8]; 3] = [b"named", order.product.as_str().as_bytes(), name.as_bytes()];
     let tag = match &order.target {
         PushTarget::Tag(tag) => tag.as_str(),
-        PushTarget::Devices(_) | PushTarget::Product | PushTarget::Audience(_) => "",
+        PushTarget::Devices(_)
+        | PushTarget::Product
+        | PushTarget::Audience(_)
+        | PushTarget::User(_) => "",
     };
     let audience = match &order.target {
         PushTarget::Audience(audience) => Some(audience_hash(home, audience)),
-        PushTarget::Devices(_) | PushTarget::Tag(_) | PushTarget::Product => None,
+        PushTarget::Devices(_) | PushTarget::Tag(_) | PushTarget::Product | PushTarget::User(_) => {
+            None
+        }
     };
     // An order that is sent later is an order to many, whatever its audience.
     let ahead =
@@ -144,7 +149,10 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
 fn names_hash(home: HashKey, target: &PushTarget) -> [u8; 8] {
     let names: Vec<&[u8]> = match target {
         PushTarget::Devices(devices) => devices.iter().map(|id| id.as_str().as_bytes()).collect(),
-        PushTarget::Tag(_) | PushTarget::Product | PushTarget::Audience(_) => Vec::new(),
+        PushTarget::Tag(_)
+        | PushTarget::Product
+        | PushTarget::Audience(_)
+        | PushTarget::User(_) => Vec::new(),
     };
     home.of(&names).to_le_bytes()
 }
@@ -157,7 +165,8 @@ fn audience_hash(home: HashKey, audience: &Audience) -> [u8; 8] {
         let names = list.as_ref().map(|list| list.iter().map(str::as_bytes).collect::<Vec<_>>());
         names.map_or(0, |names| home.of(&names)).to_le_bytes()
     });
-    home.of(&[b"audience", &words, &lists[0], &lists[1]]).to_le_bytes()
+    let user = audience.user.as_ref().map_or("", DeviceUser::as_str).as_bytes();
+    home.of(&[b"audience", user, &words, &lists[0], &lists[1]]).to_le_bytes()
 }
 
 /// Appends an expression in Polish notation.
@@ -464,7 +473,7 @@ impl Hub {
             return;
         }
         let (push, receipts) = (to_many.push.clone(), to_many.receipts);
-        let sending = Sending { push, receipts, counted: true };
+        let sending = Sending { push, user: None, receipts, counted: true };
         let selection = match (&to_many.target, Selection::of(&to_many.target)) {
             (_, Some(selection)) => selection,
             (PushTarget::Devices(devices), None) => {
@@ -708,6 +717,7 @@ impl Hub {
             _ => drop(self.kick(now, key, kick, fx)),
         }
         self.registry.set_tags(now, key, &[]);
+        self.registry.set_user(now, key, None);
         self.forget(key, fx);
         if has_timeline {
             self.log.clean(CleanupTask::Forget(product, id), &self.registry, fx);

@@ -16,7 +16,7 @@ use base::never;
 use base::slab::Key;
 use base::time::Now;
 use model::counters::{ProcessCounter, PushCounter};
-use model::id::MessageId;
+use model::id::{DeviceUser, MessageId};
 use model::ports::events::{DeviceEvent, DeviceWhat};
 use model::ports::log::{Done, StoreError};
 use model::presence::PresenceVersion;
@@ -31,6 +31,8 @@ use std::sync::Arc;
 pub(crate) struct Sending {
     /// The push.
     pub push: Arc<Push>,
+    /// Devices that do not belong to this user refuse the push.
+    pub user: Option<DeviceUser>,
     /// The push's outcome at each device is published as an event.
     pub receipts: bool,
     /// The push is a fan-out: a job counts the outcomes. Otherwise an order waits for each of them.
@@ -68,7 +70,7 @@ impl Hub {
             Ok(room) => room,
             Err(outcome) => return Some(self.tell_outcome(now, key, sending, outcome, fx)),
         };
-        let Sending { push, receipts, counted } = sending;
+        let Sending { push, receipts, counted, .. } = sending;
         let watch = Watch { answers: !counted, counted: *counted, receipts: *receipts };
         self.take_in(now, key, push, Placing { room, watch, kept: Kept::No }, fx);
         None
@@ -343,6 +345,9 @@ impl Hub {
         }
         if device.blocked() {
             return rejected(Rejection::DeviceBlocked);
+        }
+        if sending.user.is_some() && sending.user.as_ref() != self.registry.user_soon(key) {
+            return rejected(Rejection::UserChanged);
         }
         if device.presence() == BindState::Never && !product.store_for_unknown {
             return rejected(Rejection::UnknownDevice);

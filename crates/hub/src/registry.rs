@@ -17,7 +17,7 @@ mod tags;
 use self::device::{Device, Name};
 use self::products::Products;
 use self::rows::Rows;
-use self::tags::Tags;
+use self::tags::{Group, Groups};
 use crate::log::durable;
 use crate::{Effects, Settings};
 use base::hash::HashKey;
@@ -25,11 +25,12 @@ use base::index::Index;
 use base::slab::{Key, Slab};
 use base::time::Now;
 use model::close::CloseReason;
-use model::id::{ConnRef, DeviceId, ProductKey, Tag};
+use model::id::{ConnRef, DeviceId, DeviceUser, MessageId, ProductKey, Tag};
 use model::ports::control::disconnections::Parting;
 use model::ports::events::{DeviceEvent, DeviceWhat};
 use model::presence::{OnlineState, PresenceVersion, Principal, Transition};
 use model::timeline::TimelineId;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
 
@@ -64,7 +65,10 @@ pub(crate) struct Registry {
     long: Slab<Box<str>>,
     /// Names of protocols, by number; the first is empty.
     protocols: Vec<&'static str>,
-    tags: Tags,
+    groups: Groups,
+    /// By slot, the order that gave a device to another user: pushes from before it are not the new
+    /// user's.
+    cuts: BTreeMap<u32, MessageId>,
     rows: Rows,
     online: u64,
 }
@@ -81,7 +85,8 @@ impl Registry {
             index: Index::default(),
             long: Slab::new(devices_max),
             protocols: vec![""],
-            tags: Tags::default(),
+            groups: Groups::default(),
+            cuts: BTreeMap::new(),
             rows: Rows::default(),
             online: 0,
         }
@@ -139,6 +144,7 @@ impl Registry {
         }
         self.products.held(device.product, -1);
         self.rows.removed(&device);
+        self.cuts.remove(&key.slot);
         Some(device)
     }
 
@@ -185,7 +191,7 @@ impl Registry {
 
     /// First slot from `from` on whose device carries a tag of a product.
     pub fn next_tagged(&self, product: u16, tag: &Tag, from: u32) -> Option<u32> {
-        self.tags.member(product, tag, from)
+        self.groups.member(product, Group::Tag(tag.clone()), from)
     }
 
     /// Upper bound of all slots, exclusive.
@@ -255,32 +261,77 @@ impl Registry {
 
     /// Replaces the device's tags; returns whether they changed.
     pub fn set_tags(&mut self, now: Now, key: Key, tags: &[Tag]) -> bool {
+        let user = self.devices.at(key).and_then(|device| self.user_of(device)).cloned();
+        let groups = tags.iter().cloned().map(Group::Tag).chain(user.map(Group::User));
+        self.set_groups(now, key, groups.collect())
+    }
+
+    /// Gives the device to a user, or to nobody; returns whether that changed something.
+    pub fn set_user(&mut self, now: Now, key: Key, user: Option<DeviceUser>) -> bool {
+        let Some(device) = self.devices.at(key) else { return false };
+        let groups = self.tags_of(device).cloned().map(Group::Tag).chain(user.map(Group::User));
+        let groups = groups.collect();
+        self.set_groups(now, key, groups)
+    }
+
+    fn set_groups(&mut self, now: Now, key: Key, groups: Vec<Group>) -> bool {
         let Some(device) = self.devices.at_mut(key) else { return false };
         let product = device.product;
-        let joined = tags.iter().map(|tag| self.tags.join(product, tag, key.slot));
+        let joined = groups.into_iter().map(|group| self.groups.join(product, group, key.slot));
         let mut numbers: Vec<u32> = joined.collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let before = match device.tags().is_empty() && numbers.is_empty() {
+        let before = match device.groups().is_empty() && numbers.is_empty() {
             true => return false,
-            false => std::mem::replace(&mut device.extra().tags, numbers.into_boxed_slice()),
+            false => std::mem::replace(&mut device.extra().groups, numbers.into_boxed_slice()),
         };
-        for number in before.iter().filter(|&number| !device.tags().contains(number)) {
-            self.tags.leave(*number, key.slot);
+        for number in before.iter().filter(|&number| !device.groups().contains(number)) {
+            self.groups.leave(*number, key.slot);
         }
-        let changed = *before != *device.tags();
+        let changed = *before != *device.groups();
         device.release(now.mono);
         changed
     }
 
     /// Whether the device carries a tag.
     pub fn carries(&self, device: &Device, tag: &Tag) -> bool {
-        device.tags().iter().any(|&number| self.tags.tag(number) == tag)
+        self.tags_of(device).any(|own| own == tag)
     }
 
     /// The device's tags.
     pub fn tags_of<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = &'a Tag> {
-        device.tags().iter().map(|&tag| self.tags.tag(tag))
+        device.groups().iter().filter_map(|&number| match self.groups.name(number) {
+            Group::Tag(tag) => Some(tag),
+            Group::User(_) => None,
+        })
+    }
+
+    /// The user to whom the device belongs.
+    pub fn user_of<'a>(&'a self, device: &'a Device) -> Option<&'a DeviceUser> {
+        device.groups().iter().find_map(|&number| match self.groups.name(number) {
+            Group::Tag(_) => None,
+            Group::User(user) => Some(user),
+        })
+    }
+
+    /// First slot from `from` on whose device belongs to a user of a product.
+    pub fn next_of_user(&self, product: u16, user: &DeviceUser, from: u32) -> Option<u32> {
+        self.groups.member(product, Group::User(user.clone()), from)
+    }
+
+    /// Number of devices of a user here.
+    pub fn devices_of(&self, product: u16, user: &DeviceUser) -> usize {
+        self.groups.size(product, Group::User(user.clone()))
+    }
+
+    /// The order that gave the device in this slot to another user, if one did.
+    pub fn cut(&self, slot: u32) -> Option<MessageId> {
+        self.cuts.get(&slot).copied()
+    }
+
+    /// Notes the order that gave the device in this slot to another user.
+    pub fn set_cut(&mut self, slot: u32, cut: MessageId) {
+        self.cuts.insert(slot, cut);
     }
 
     /// Frees parts of the device's record that are empty.

@@ -293,6 +293,11 @@ impl Hub {
         };
         self.restoring.owners.insert(timeline, Owner::Device(key));
         self.registry.set_tags(now, key, &row.tags);
+        self.registry.set_user(now, key, row.user);
+        if row.cut != 0 {
+            self.registry.set_cut(key.slot, MessageId(row.cut));
+            self.epochs.restore_id(row.cut);
+        }
         let protocol = self.registry.protocol(row.protocol);
         let device = self.registry.at_mut(key)?;
         device.set_blocked(row.blocked);
@@ -346,6 +351,8 @@ impl Hub {
         let of = self.registry.at(key).map(|device| self.registry.products.of(device.product));
         let of = of.map(|product| &product.key);
         let cancelled = of.filter(|of| self.jobs.is_cancelled(id, Some(of))).cloned();
+        // The push was queued while the device belonged to another user.
+        let is_cut = self.registry.cut(key.slot).is_some_and(|cut| id < cut);
         let Some(device) = self.registry.at_mut(key) else { return false };
         let queue = &mut device.extra().queue;
         let mut item = Item::stub(id, seq, label);
@@ -360,11 +367,12 @@ impl Hub {
         if is_counted {
             self.jobs.matched(item.id, Some(Outcome::Stored));
         }
-        if item.expired(now.unix_s()) || is_known || has_ended || is_cancelled {
+        if item.expired(now.unix_s()) || is_known || has_ended || is_cancelled || is_cut {
             self.registry.release(now, key);
-            let outcome = match is_cancelled {
-                true => Outcome::Rejected(Rejection::Cancelled),
-                false => Outcome::Expired,
+            let outcome = match (is_cancelled, is_cut) {
+                (true, _) => Outcome::Rejected(Rejection::Cancelled),
+                (false, true) => Outcome::Rejected(Rejection::UserChanged),
+                (false, false) => Outcome::Expired,
             };
             return match is_counted {
                 true => self.has_ended(now, (key, timeline), (item.id, seq), outcome),

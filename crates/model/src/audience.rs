@@ -4,12 +4,14 @@
 //! Saved segments are expressions that have a name; they are put in ([`Audience::resolve`]) when a
 //! push is ordered, so a later change of a segment does not change the push.
 
-use crate::id::{DeviceId, NameError, SegmentName, Tag};
+use crate::id::{DeviceId, DeviceUser, NameError, SegmentName, Tag};
 use std::sync::Arc;
 
 /// Devices of a product: those that satisfy everything that is present.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Audience {
+    /// Only devices that belong to this user.
+    pub user: Option<DeviceUser>,
     /// Only devices whose tags satisfy this.
     pub tags: Option<TagExpression>,
     /// Only these devices, known or not.
@@ -108,9 +110,15 @@ impl Audience {
         Audience { devices: Some(names.list()), ..Audience::default() }
     }
 
-    /// Whether a device with this name and these tags belongs to the audience.
-    pub fn has(&self, device: &str, has: &impl Fn(&Tag) -> bool) -> bool {
-        self.tags.as_ref().is_none_or(|tags| tags.holds(has))
+    /// Whether a device with this name, of this user and with these tags belongs to the audience.
+    pub fn has(
+        &self,
+        device: &str,
+        user: impl FnOnce() -> Option<DeviceUser>,
+        has: &impl Fn(&Tag) -> bool,
+    ) -> bool {
+        self.user.as_ref().is_none_or(|of| user().as_ref() == Some(of))
+            && self.tags.as_ref().is_none_or(|tags| tags.holds(has))
             && self.devices.as_ref().is_none_or(|devices| devices.has(device))
             && !self.except.as_ref().is_some_and(|except| except.has(device))
     }
@@ -311,14 +319,14 @@ mod tests {
         };
         assert_eq!(audience.segments().len(), 2);
         let has = |tag: &Tag| tag.as_str() == "gold";
-        assert!(!audience.has("d", &has), "nothing is resolved yet");
+        assert!(!audience.has("d", || None, &has), "nothing is resolved yet");
         let only = |name: &SegmentName| (name.as_str() == "vip").then(|| tag("gold"));
         let muted = SegmentName::parse("muted").expect("a name");
         assert_eq!(audience.resolve(&only), Err(muted));
         let both =
             |name: &SegmentName| Some(tag(if name.as_str() == "vip" { "gold" } else { "m" }));
         assert_eq!(audience.resolve(&both), Ok(()));
-        assert!(audience.has("d", &has) && !audience.has("d", &|_| true));
+        assert!(audience.has("d", || None, &has) && !audience.has("d", || None, &|_| true));
     }
 
     #[test]
@@ -334,7 +342,13 @@ mod tests {
             except: Some(list(&["b"])),
             ..Audience::default()
         };
-        assert!(audience.has("a", &|_| false) && !audience.has("b", &|_| false));
-        assert!(!audience.has("x", &|_| false) && Audience::default().has("x", &|_| false));
+        assert!(audience.has("a", || None, &|_| false) && !audience.has("b", || None, &|_| false));
+        let of = Audience { user: DeviceUser::parse("ann"), ..Audience::default() };
+        assert!(of.has("x", || DeviceUser::parse("ann"), &|_| false));
+        assert!(!of.has("x", || DeviceUser::parse("bob"), &|_| false));
+        assert!(
+            !audience.has("x", || None, &|_| false)
+                && Audience::default().has("x", || None, &|_| false)
+        );
     }
 }

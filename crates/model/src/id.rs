@@ -265,6 +265,27 @@ name!(
     SegmentName 64
 );
 
+/// The user to whom a device belongs: the app's own name for a person, or an account of chat.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct DeviceUser(Box<str>);
+
+impl DeviceUser {
+    /// Longest name, in bytes.
+    pub const BYTES_MAX: usize = 128;
+
+    /// Checks a name from outside: 1 to [`BYTES_MAX`](Self::BYTES_MAX) bytes of text without
+    /// control characters.
+    pub fn parse(text: &str) -> Option<DeviceUser> {
+        let is_one = (1..=Self::BYTES_MAX).contains(&text.len());
+        (is_one && !text.contains(char::is_control)).then(|| DeviceUser(text.into()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 fn check(bytes: &[u8], max: usize) -> Result<(), NameError> {
     if bytes.is_empty() {
         return Err(NameError::Empty);

@@ -104,6 +104,8 @@ pub enum Rejection {
     Busy,
     /// The push was cancelled before the device had it.
     Cancelled,
+    /// The device does not belong to the push's user, or belongs to another user by now.
+    UserChanged,
 }
 
 impl Rejection {
@@ -120,6 +122,7 @@ impl Rejection {
             Rejection::TooLarge => "too_large",
             Rejection::Busy => "busy",
             Rejection::Cancelled => "cancelled",
+            Rejection::UserChanged => "user_changed",
         }
     }
 }

@@ -54,7 +54,7 @@ impl Selection {
     /// The devices of a push's target, if it is no list for which a push has outcomes.
     pub fn of(target: &PushTarget) -> Option<Selection> {
         match target {
-            PushTarget::Devices(_) => None,
+            PushTarget::Devices(_) | PushTarget::User(_) => None,
             PushTarget::Tag(tag) => Some(Selection::Tag(tag.clone())),
             PushTarget::Product => Some(Selection::All),
             PushTarget::Audience(audience) => Some(Selection::Audience(audience.clone())),
@@ -67,7 +67,8 @@ impl Selection {
             Selection::All => true,
             Selection::Tag(tag) => registry.carries(device, tag),
             Selection::Audience(audience) => {
-                audience.has(registry.id(device), &|tag| registry.carries(device, tag))
+                let user = || registry.user_of(device).cloned();
+                audience.has(registry.id(device), user, &|tag| registry.carries(device, tag))
             }
         }
     }
@@ -226,14 +227,14 @@ impl DeviceScan {
         let known = registry.find(product, name).and_then(|key| Some((key, registry.at(key)?)));
         let is_wanted = match known {
             Some((key, device)) => self.wants(registry, device) && !self.visited.remove(&key.slot),
-            // An unknown device has no tags.
-            None => audience.has(name, &|_| false),
+            // An unknown device has no tags and no user.
+            None => audience.has(name, || None, &|_| false),
         };
         if is_wanted { Step::Listed(place as usize) } else { Step::Nothing }
     }
 
-    /// The next slot whose device has one of the tags that the selection needs; absent if the
-    /// selection needs no tag.
+    /// The next slot whose device has one of the tags, or the user, that the selection needs; absent
+    /// if the selection needs none.
     fn needed(&self, registry: &Registry) -> Option<Option<u32>> {
         let product = self.product?;
         let next = |tag: &Tag| registry.next_tagged(product, tag, self.from);
@@ -241,6 +242,9 @@ impl DeviceScan {
             Selection::All => None,
             Selection::Tag(tag) => Some(next(tag)),
             Selection::Audience(audience) => {
+                if let Some(user) = &audience.user {
+                    return Some(registry.next_of_user(product, user, self.from));
+                }
                 let needed = audience.tags.as_ref()?.needed()?;
                 Some(needed.into_iter().filter_map(next).min())
             }

@@ -23,7 +23,7 @@ impl Registry {
     /// Panics when an invariant does not hold, or a version is above `version_max`.
     pub fn audit(&self, version_max: u64) -> QueueSums {
         self.audit_names();
-        let (mut sums, mut online, mut tags, mut dirty) = (QueueSums::default(), 0, 0, 0);
+        let (mut sums, mut online, mut groups, mut dirty) = (QueueSums::default(), 0, 0, 0);
         let mut bound = BTreeSet::new();
         for (key, device) in self.devices.iter() {
             dirty += u64::from(device.dirty());
@@ -38,15 +38,15 @@ impl Registry {
             assert!(version <= version_max, "versions rise");
             let is_behind = device.presence() != BindState::Offline || version > device.epoch;
             assert!(is_behind, "an offline follows its online");
-            for &tag in device.tags() {
-                assert!(self.tags.has(tag, key.slot), "tags know their members");
-                tags += 1;
+            for &group in device.groups() {
+                assert!(self.groups.has(group, key.slot), "groups know their members");
+                groups += 1;
             }
             audit_queue(device, &mut sums);
         }
         assert_eq!(online, self.online, "online");
         assert_eq!(dirty, self.dirty(), "dirty");
-        assert_eq!(tags, self.tags.memberships(), "tags");
+        assert_eq!(groups, self.groups.memberships(), "groups");
         sums
     }
 

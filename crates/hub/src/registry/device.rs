@@ -63,8 +63,8 @@ impl Name {
 pub(crate) struct Extra {
     /// The device's pushes, in flight or waiting.
     pub queue: Queue,
-    /// The device's tags, as sorted numbers.
-    pub tags: Box<[u32]>,
+    /// The device's tags and its user, as sorted numbers of groups.
+    pub groups: Box<[u32]>,
     /// Number of the device's Bind on its connection; mostly zero, which needs no room.
     pub term: u16,
     /// When the device's quota of Reports is full again, microseconds of the monotonic clock.
@@ -82,7 +82,7 @@ const _: () = assert!(size_of::<Extra>() <= 136, "a device that is not idle has 
 impl Extra {
     fn is_idle(&self, now: Instant) -> bool {
         self.queue.is_empty()
-            && self.tags.is_empty()
+            && self.groups.is_empty()
             && self.term == 0
             && self.report_tat_us <= now.nanos() / 1_000
             && self.pull.is_none()
@@ -253,8 +253,8 @@ impl Device {
     }
 
     /// The device's tags, as numbers.
-    pub fn tags(&self) -> &[u32] {
-        self.extra.as_ref().map_or(&[], |extra| &extra.tags)
+    pub fn groups(&self) -> &[u32] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.groups)
     }
 
     /// Frees the extra state if it is empty.

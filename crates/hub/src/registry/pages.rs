@@ -8,7 +8,7 @@ use super::Registry;
 use super::device::{BindState, Device};
 use base::slab::Key;
 use base::time::Now;
-use model::id::{DeviceId, ProductKey, Tag};
+use model::id::{DeviceId, DeviceUser, ProductKey, Tag};
 use model::ports::presence::queries::PresenceStatus;
 use model::ports::pushes::{DeviceState, PushAnswer};
 use model::presence::{self, OnlineState, PresenceVersion, Principal};
@@ -44,6 +44,17 @@ impl Registry {
             return PushAnswer::UnknownProduct;
         };
         let keys = devices.iter().filter_map(|id| self.find(number, id.as_str()));
+        PushAnswer::Devices(keys.filter_map(|key| self.state(now, key)).collect())
+    }
+
+    /// The states of a user's devices.
+    pub fn states_of_user(&self, now: Now, product: &ProductKey, user: &DeviceUser) -> PushAnswer {
+        let Some(number) = self.products.number(product) else {
+            return PushAnswer::UnknownProduct;
+        };
+        let next = |from: u32| self.next_of_user(number, user, from);
+        let slots = std::iter::successors(next(0), |slot| next(slot + 1));
+        let keys = slots.filter_map(|slot| self.tenant(slot).map(|(key, _)| key));
         PushAnswer::Devices(keys.filter_map(|key| self.state(now, key)).collect())
     }
 
@@ -138,6 +149,7 @@ impl Registry {
             inflight: queue.map_or(0, |queue| queue.inflight() as u32),
             waiting: queue.map_or(0, |queue| queue.count() as u32),
             tags: self.tags_of(device).cloned().collect(),
+            user: self.user_of(device).cloned(),
             blocked: device.blocked(),
         })
     }

@@ -13,7 +13,7 @@ use super::device::{BindState, Device};
 use crate::log::durable::device::{self, DeviceRow};
 use crate::log::pending::PendingCall;
 use base::slab::Key;
-use model::id::{DeviceId, MessageId, ProductKey, Tag};
+use model::id::{DeviceId, DeviceUser, MessageId, ProductKey, Tag};
 use model::ports::log::{Table, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,6 +24,8 @@ pub(crate) enum Change {
     Block(bool),
     /// Replaces the device's tags.
     Tags(Vec<Tag>),
+    /// Gives the device to a user, or to nobody, by this order.
+    User(Option<DeviceUser>, MessageId),
 }
 
 /// Most commands of the API that wait behind a change of one device. One more is answered Busy.
@@ -122,14 +124,35 @@ impl Registry {
         self.rows.changes.remove(&key).map(|in_flight| in_flight.waiting).unwrap_or_default()
     }
 
+    /// The user to whom the device belongs, or to whom the change at the log gives it.
+    pub fn user_soon(&self, key: Key) -> Option<&DeviceUser> {
+        match self.rows.changes.get(&key).map(|it| &it.change) {
+            Some(Change::User(user, _)) => user.as_ref(),
+            _ => self.devices.at(key).and_then(|device| self.user_of(device)),
+        }
+    }
+
+    /// Whether a device belongs to a user who is not this one.
+    pub fn leaves_user(&self, device: &Device, user: Option<&DeviceUser>) -> bool {
+        let before = self.user_of(device);
+        before.is_some() && before != user
+    }
+
     fn row_of(&self, key: Key, through: MessageId) -> Option<DeviceRow> {
         let device = self.devices.at(key)?;
-        let (blocked, tags) = match self.rows.changes.get(&key).map(|it| &it.change) {
+        let change = self.rows.changes.get(&key).map(|it| &it.change);
+        let (blocked, tags) = match change {
             Some(Change::Block(blocked)) => (Some(*blocked), None),
             Some(Change::Tags(tags)) => (None, Some(tags.clone())),
-            None => (None, None),
+            Some(Change::User(..)) | None => (None, None),
+        };
+        let cut = match change {
+            Some(Change::User(user, by)) if self.leaves_user(device, user.as_ref()) => Some(*by),
+            _ => self.cut(key.slot),
         };
         Some(DeviceRow {
+            user: self.user_soon(key).cloned(),
+            cut: cut.map_or(0, |cut| cut.0),
             blocked: blocked.unwrap_or(device.blocked()),
             bound: device.presence() != BindState::Never,
             online: device.conn().is_some(),

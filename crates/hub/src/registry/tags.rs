@@ -1,35 +1,45 @@
-//! Index of tags: the devices of each tag.
+//! Index of groups: the devices of each tag and of each user.
 //!
-//! A tag belongs to a product and has a number while any device carries it; records hold numbers.
+//! A group belongs to a product and has a number while any device is in it; records hold numbers.
 //! Members are kept by slot, in order, so that a fan-out can stop after any of them and continue
 //! later, whichever devices came or went meanwhile.
 
-use model::id::Tag;
+use model::id::{DeviceUser, Tag};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The tags of one shard.
+/// Name of a group of devices within their product.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Group {
+    /// The devices with this tag.
+    Tag(Tag),
+    /// The devices of this user.
+    User(DeviceUser),
+}
+
+/// The groups of one shard.
 #[derive(Default)]
-pub(crate) struct Tags {
-    numbers: BTreeMap<(u16, Tag), u32>,
+pub(crate) struct Groups {
+    numbers: BTreeMap<(u16, Group), u32>,
     places: Vec<Option<Place>>,
     free: Vec<u32>,
 }
 
 struct Place {
     product: u16,
-    tag: Tag,
+    group: Group,
     members: BTreeSet<u32>,
 }
 
-impl Tags {
-    /// Adds the device in `slot` to a tag; returns the tag's number.
-    pub fn join(&mut self, product: u16, tag: &Tag, slot: u32) -> u32 {
-        let name = (product, tag.clone());
+impl Groups {
+    /// Adds the device in `slot` to a group; returns the group's number.
+    pub fn join(&mut self, product: u16, group: Group, slot: u32) -> u32 {
+        let name = (product, group);
         if let Some(&number) = self.numbers.get(&name) {
             self.place_mut(number).members.insert(slot);
             return number;
         }
-        let place = Place { product, tag: tag.clone(), members: BTreeSet::from([slot]) };
+        let group = name.1.clone();
+        let place = Place { product, group, members: BTreeSet::from([slot]) };
         let number = match self.free.pop() {
             Some(number) => {
                 self.places[number as usize] = Some(place);
@@ -44,35 +54,40 @@ impl Tags {
         number
     }
 
-    /// Removes the device in `slot` from a tag; the tag ends with its last device.
+    /// Removes the device in `slot` from a group; the group ends with its last device.
     pub fn leave(&mut self, number: u32, slot: u32) {
         let place = self.place_mut(number);
         place.members.remove(&slot);
         if place.members.is_empty() {
-            let name = (place.product, place.tag.clone());
+            let name = (place.product, place.group.clone());
             self.numbers.remove(&name);
             self.places[number as usize] = None;
             self.free.push(number);
         }
     }
 
-    /// The tag with this number.
-    pub fn tag(&self, number: u32) -> &Tag {
-        &self.place(number).tag
+    /// The group with this number.
+    pub fn name(&self, number: u32) -> &Group {
+        &self.place(number).group
     }
 
-    /// First member of a tag whose slot is not below `from`.
-    pub fn member(&self, product: u16, tag: &Tag, from: u32) -> Option<u32> {
-        let number = *self.numbers.get(&(product, tag.clone()))?;
+    /// First member of a group whose slot is not below `from`.
+    pub fn member(&self, product: u16, group: Group, from: u32) -> Option<u32> {
+        let number = *self.numbers.get(&(product, group))?;
         self.place(number).members.range(from..).next().copied()
     }
 
-    /// Number of memberships over all tags.
+    /// Number of members of a group.
+    pub fn size(&self, product: u16, group: Group) -> usize {
+        self.numbers.get(&(product, group)).map_or(0, |number| self.place(*number).members.len())
+    }
+
+    /// Number of memberships over all groups.
     pub fn memberships(&self) -> usize {
         self.places.iter().flatten().map(|place| place.members.len()).sum()
     }
 
-    /// Whether the device in `slot` carries the tag with this number.
+    /// Whether the device in `slot` is in the group with this number.
     pub fn has(&self, number: u32, slot: u32) -> bool {
         self.place(number).members.contains(&slot)
     }

@@ -35,7 +35,7 @@ fn list(names: &[&str]) -> Option<DeviceList> {
 fn audience(tags: Option<TagExpression>, devices: &[&str], except: &[&str]) -> PushTarget {
     let devices = if devices.is_empty() { None } else { list(devices) };
     let except = if except.is_empty() { None } else { list(except) };
-    PushTarget::Audience(Arc::new(Audience { tags, devices, except }))
+    PushTarget::Audience(Arc::new(Audience { user: None, tags, devices, except }))
 }
 
 fn set_tags(world: &mut HubHarness, device: &str, names: &[&str]) {

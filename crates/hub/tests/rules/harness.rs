@@ -112,6 +112,7 @@ pub fn order(id: MessageId, target: PushTarget) -> PushOrder {
         time_to_live_s: 3_600,
         priority: Priority::Normal,
         silent: false,
+        user: None,
         wait_ms: 1_000,
         receipts: false,
         send_at_ms: None,

@@ -24,3 +24,4 @@ mod schedules;
 mod session;
 mod store;
 mod transitions;
+mod users;

@@ -26,6 +26,9 @@ section! {
         @live audience_devices_max: u32 = 1_000_000, whole(1..=4_000_000, "devices");
         /// Saved segments of all products together. One more is refused (`too_many_segments`).
         @live segments_max: u32 = 1_024, whole(0..=65_536, "segments");
+        /// Devices of one user of a product. One more is refused (`too_many_devices`). Each shard
+        /// counts its own devices.
+        @live devices_a_user_max: u16 = 64, whole(1..=4_096, "devices a shard");
         /// Tags of a device. One more is refused.
         @live tags_a_device_max: u16 = 32, whole(0..=1_024, "tags");
         /// Push orders to tags and products whose counts and idempotency keys are remembered. The

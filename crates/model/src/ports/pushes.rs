@@ -5,7 +5,7 @@
 
 use crate::audience::{Audience, TagExpression};
 use crate::close::CloseReason;
-use crate::id::{DeviceId, MessageId, ProductKey, SegmentName, Tag};
+use crate::id::{DeviceId, DeviceUser, MessageId, ProductKey, SegmentName, Tag};
 use crate::presence::PresenceVersion;
 use crate::product::Product;
 use crate::push::{Outcome, Priority};
@@ -129,6 +129,26 @@ pub enum PushCommand {
         /// All its tags from now on.
         tags: Vec<Tag>,
     },
+    /// Set the user to whom a device belongs. Pushes that are queued for the device leave its queue
+    /// if it belonged to another user. Answer: `Done` (false: the user has too many devices).
+    SetUser {
+        /// Id of this change, above those of all pushes that were ordered before. Assigned by the
+        /// component that accepts the order, such as the API.
+        id: MessageId,
+        /// Product that the device belongs to.
+        product: ProductKey,
+        /// Device, by its name within the product.
+        device: DeviceId,
+        /// The user; absent: nobody.
+        user: Option<DeviceUser>,
+    },
+    /// The devices of a user. Answer: `Devices`.
+    UserDevices {
+        /// Product of the devices.
+        product: ProductKey,
+        /// The user.
+        user: DeviceUser,
+    },
     /// Change agreed heartbeat and window of the online devices of a product. Answer: `Done`.
     Configure {
         /// Product that the device belongs to.
@@ -170,6 +190,8 @@ pub struct PushOrder {
     pub priority: Priority,
     /// Asks the application on the device to show nothing.
     pub silent: bool,
+    /// For named devices: refused by those that do not belong to this user.
+    pub user: Option<DeviceUser>,
     /// Milliseconds the answer may wait for acknowledgements.
     pub wait_ms: u32,
     /// Tell the end of this push at each device as an event.
@@ -201,6 +223,20 @@ pub enum PushTarget {
     Product,
     /// The devices of this audience. The answer counts.
     Audience(Arc<Audience>),
+    /// The devices of a user, as they are when the order arrives. The answer has the outcome for
+    /// each.
+    User(UserTarget),
+}
+
+/// Devices of a user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UserTarget {
+    /// The user.
+    pub user: DeviceUser,
+    /// Only devices whose tags satisfy this.
+    pub tags: Option<TagExpression>,
+    /// Only the one that was online last.
+    pub last_active: bool,
 }
 
 /// An answer.
@@ -394,6 +430,8 @@ pub struct DeviceState {
     pub waiting: u32,
     /// The device's tags.
     pub tags: Vec<Tag>,
+    /// The user to whom it belongs.
+    pub user: Option<DeviceUser>,
     /// Whether it is blocked.
     pub blocked: bool,
 }

@@ -1,7 +1,7 @@
 //! An audience among the bytes of an order's row, and the row of a saved segment.
 //!
 //! ```text
-//!  audience:    flags (1), the expression over tags, the devices, those that are excepted
+//!  audience:    flags (1), the user, the expression over tags, the devices, those that are excepted
 //!  expression:  0 tag | 1 count (1) parts | 2 count (1) parts | 3 part        tag, and, or, not
 //!  devices:     count (4, little endian), names
 //! ```
@@ -10,7 +10,7 @@
 use super::bytes::{self, text};
 use base::bytes::ByteReader;
 use model::audience::{Audience, DeviceList, DeviceNames, TagExpression};
-use model::id::{ProductKey, SegmentName};
+use model::id::{DeviceUser, ProductKey, SegmentName};
 use model::ports::log::RowHome;
 
 const VERSION: u8 = 1;
@@ -18,16 +18,21 @@ const VERSION: u8 = 1;
 const TAGS: u8 = 1;
 const DEVICES: u8 = 2;
 const EXCEPT: u8 = 4;
+const USER: u8 = 8;
 
 /// Levels of an expression that are read: a segment stands in another expression.
 const DEPTH_MAX: usize = 2 * TagExpression::DEPTH_MAX;
 
 /// Appends an audience whose segments are resolved.
 pub(super) fn put(audience: &Audience, out: &mut Vec<u8>) {
-    let Audience { tags, devices, except } = audience;
+    let Audience { user, tags, devices, except } = audience;
     let lists = [(devices, DEVICES), (except, EXCEPT)];
     let flags = lists.iter().filter(|(list, _)| list.is_some()).map(|(_, flag)| flag);
-    out.push(flags.sum::<u8>() | if tags.is_some() { TAGS } else { 0 });
+    let flags = flags.sum::<u8>() | if tags.is_some() { TAGS } else { 0 };
+    out.push(flags | if user.is_some() { USER } else { 0 });
+    if let Some(user) = user {
+        text(user.as_str(), out);
+    }
     if let Some(tags) = tags {
         put_tags(tags, out);
     }
@@ -40,11 +45,13 @@ pub(super) fn put(audience: &Audience, out: &mut Vec<u8>) {
 
 /// Takes an audience.
 pub(super) fn take(from: &mut ByteReader<'_>) -> Option<Audience> {
-    let flags = from.flags(TAGS | DEVICES | EXCEPT)?;
+    let flags = from.flags(TAGS | DEVICES | EXCEPT | USER)?;
+    let has_user = flags & USER != 0;
+    let user = if has_user { Some(DeviceUser::parse(from.short_text()?)?) } else { None };
     let tags = if flags & TAGS != 0 { Some(take_tags(from, DEPTH_MAX)?) } else { None };
     let devices = if flags & DEVICES != 0 { Some(take_devices(from)?) } else { None };
     let except = if flags & EXCEPT != 0 { Some(take_devices(from)?) } else { None };
-    Some(Audience { tags, devices, except })
+    Some(Audience { user, tags, devices, except })
 }
 
 fn take_devices(from: &mut ByteReader<'_>) -> Option<DeviceList> {

@@ -7,7 +7,7 @@ use super::bytes::{self, text};
 use base::bytes::ByteReader;
 use base::hash::HashKey;
 use model::close::CloseReason;
-use model::id::{DeviceId, ProductKey, Tag};
+use model::id::{DeviceId, DeviceUser, ProductKey, Tag};
 use model::ports::log::RowHome;
 
 const VERSION: u8 = 1;
@@ -16,6 +16,8 @@ const BOUND: u8 = 2;
 const ONLINE: u8 = 4;
 const THROUGH: u8 = 8;
 const BARRED: u8 = 16;
+const USER: u8 = 32;
+const CUT: u8 = 64;
 
 /// Protocols whose names can come back from a row: the record holds names of the program only.
 const PROTOCOLS: [&str; 3] = ["miop5", "miop6", "miop7"];
@@ -43,6 +45,11 @@ pub(crate) struct DeviceRow {
     pub tags: Vec<Tag>,
     /// Id of an order: no order to many up to it is still to visit the device. Zero: not recorded.
     pub through: u64,
+    /// The user to whom the device belongs.
+    pub user: Option<DeviceUser>,
+    /// Id of the order that gave the device to another user: pushes queued before are not the new
+    /// user's. Zero: none did.
+    pub cut: u64,
 }
 
 /// The key of a device's row.
@@ -68,6 +75,8 @@ pub(crate) fn encode(row: &DeviceRow) -> Box<[u8]> {
         (row.online, ONLINE),
         (row.through != 0, THROUGH),
         (row.barred, BARRED),
+        (row.user.is_some(), USER),
+        (row.cut != 0, CUT),
     ];
     out.push(flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum());
     out.extend_from_slice(&row.epoch.to_le_bytes());
@@ -80,13 +89,19 @@ pub(crate) fn encode(row: &DeviceRow) -> Box<[u8]> {
     if row.through != 0 {
         out.extend_from_slice(&row.through.to_le_bytes());
     }
+    if let Some(user) = &row.user {
+        text(user.as_str(), &mut out);
+    }
+    if row.cut != 0 {
+        out.extend_from_slice(&row.cut.to_le_bytes());
+    }
     out.into()
 }
 
 /// Decodes the value of a device's row.
 pub(crate) fn decode(value: &[u8]) -> Option<DeviceRow> {
     let mut from = ByteReader::of(VERSION, value)?;
-    let flags = from.flags(BLOCKED | BOUND | ONLINE | THROUGH | BARRED)?;
+    let flags = from.flags(BLOCKED | BOUND | ONLINE | THROUGH | BARRED | USER | CUT)?;
     let (epoch, since_ms) = (from.u64()?, from.u64()?);
     let word = from.short_text()?;
     let reason = CloseReason::ALL.iter().find(|reason| reason.name() == word).copied();
@@ -97,7 +112,12 @@ pub(crate) fn decode(value: &[u8]) -> Option<DeviceRow> {
     let [blocked, bound, online, barred] =
         [BLOCKED, BOUND, ONLINE, BARRED].map(|bit| flags & bit != 0);
     let through = if flags & THROUGH == 0 { 0 } else { from.u64()? };
+    let has_user = flags & USER != 0;
+    let user = if has_user { Some(DeviceUser::parse(from.short_text()?)?) } else { None };
+    let cut = if flags & CUT == 0 { 0 } else { from.u64()? };
     let row = DeviceRow {
+        user,
+        cut,
         blocked,
         bound,
         online,
@@ -130,6 +150,8 @@ mod tests {
             protocol: "miop6",
             tags: tags.into(),
             through: 1 << 41,
+            user: DeviceUser::parse("ann@example.org"),
+            cut: 1 << 42,
         };
         assert_eq!(decode(&encode(&row)), Some(row.clone()));
         assert_eq!(decode(&encode(&DeviceRow::default())), Some(DeviceRow::default()));

@@ -140,7 +140,7 @@ impl StoredOrder {
         self.to_many().is_some_and(|to_many| match &to_many.target {
             PushTarget::Devices(_) => true,
             PushTarget::Audience(audience) => audience.devices.is_some(),
-            PushTarget::Tag(_) | PushTarget::Product => false,
+            PushTarget::Tag(_) | PushTarget::Product | PushTarget::User(_) => false,
         })
     }
 
@@ -172,7 +172,10 @@ impl StoredOrder {
                 let devices = match &to_many.target {
                     PushTarget::Devices(devices) => devices.len(),
                     // All shards share the lists of an audience.
-                    PushTarget::Tag(_) | PushTarget::Product | PushTarget::Audience(_) => 0,
+                    PushTarget::Tag(_)
+                    | PushTarget::Product
+                    | PushTarget::Audience(_)
+                    | PushTarget::User(_) => 0,
                 };
                 to_many.push.body.len() + devices * size_of::<DeviceId>()
             }
@@ -425,7 +428,10 @@ fn put_more(to_many: &PushToMany, out: &mut Vec<u8>) {
 fn put_devices(target: &PushTarget, out: &mut Vec<u8>) {
     let devices = match target {
         PushTarget::Devices(devices) => devices.as_slice(),
-        PushTarget::Tag(_) | PushTarget::Product | PushTarget::Audience(_) => &[],
+        PushTarget::Tag(_)
+        | PushTarget::Product
+        | PushTarget::Audience(_)
+        | PushTarget::User(_) => &[],
     };
     let count = u32::try_from(devices.len()).expect("push_devices_max bounds them");
     out.extend_from_slice(&count.to_le_bytes());
@@ -454,7 +460,7 @@ mod tests {
     use super::*;
     use base::hash::HashKey;
     use model::audience::{Audience, DeviceNames, TagExpression};
-    use model::id::Tag;
+    use model::id::{DeviceUser, Tag};
     use model::timeline::Space;
 
     #[test]
@@ -505,7 +511,8 @@ mod tests {
             Some(made.list())
         };
         let tags = Some(TagExpression::Tag(Tag::parse("t").expect("allowed")));
-        let audience = Audience { tags, devices: list(&["a", "b"]), except: list(&["c"]) };
+        let (devices, except) = (list(&["a", "b"]), list(&["c"]));
+        let audience = Audience { user: DeviceUser::parse("ann"), tags, devices, except };
         let some = later(PushTarget::Audience(Arc::new(audience)));
         let some = StoredOrder { what: some, ..full.clone() };
         let listed = later(PushTarget::Devices(names.to_vec()));
