@@ -314,3 +314,52 @@ class Audiences(Case):
         answer = fixture.run("push", *product, "--tags", "@calm", "x", *where)
         self.assertEqual(answer.returncode, 1)
         self.assertIn("unknown segment calm", answer.stderr)
+
+
+class Users(Case):
+    SHARED = False
+
+    def give(self, server, device, user):
+        path = f"/v1/products/demo/devices/{device}/user"
+        if user is None:
+            return server.ask("DELETE", path)["user"]
+        return server.ask("PUT", path, {"user": user})["user"]
+
+    def test_a_push_goes_to_the_devices_of_a_user_until_they_change_hands(self):
+        server = self.start(shards(3))
+        names = [f"phone-{at}" for at in range(6)]
+        for at, name in enumerate(names):
+            self.give(server, name, "ann" if at < 4 else "bob")
+        server.ask("PUT", f"/v1/products/demo/devices/{names[1]}/tags", {"tags": ["ios"]})
+
+        def outcomes(**more):
+            answer = server.push(user="ann", **more)
+            return {it["device"]: it["outcome"] for it in answer["outcomes"]}
+
+        self.assertEqual(outcomes(), dict.fromkeys(names[:4], "stored"))
+        self.assertEqual(outcomes(user_tags="ios"), {names[1]: "stored"})
+        here = self.bound(names[2], server=server)
+        self.assertEqual(list(outcomes(last_active=True)), [names[2]])
+        self.assertEqual(len(here.expect(MSG).records), 1)
+        status, answer = server.api("POST", "/v1/pushes", {
+            "product": "demo", "user": "nobody", "body": "b"})
+        self.assertEqual((status, answer["outcomes"]), (200, []))
+        # It changes hands: what is queued for the old user is gone, also after a kill.
+        self.assertEqual(server.state(names[1])["waiting"], 2)
+        self.assertEqual(self.give(server, names[1], "bob"), "bob")
+        self.assertEqual(server.state(names[1])["waiting"], 0)
+        self.assertEqual(self.give(server, names[0], None), None)
+        server.kill()
+        server.configure(shards(2))
+        server.start()
+        self.assertEqual([server.state(name)["waiting"] for name in names[:2]], [0, 0])
+        owned = server.ask("GET", "/v1/products/demo/owners/bob/devices")["devices"]
+        self.assertEqual({it["device"] for it in owned}, {names[1], *names[4:]})
+        push = server.push(body="keyed", audience={"user": "bob"})["id"]
+        poll(lambda: server.ask("GET", f"/v1/pushes/{push}")["counts"]["stored"] == 3, "stored")
+        host, port = server.ports["api"]
+        where = ["--url", f"http://{host}:{port}", "--data", server.data]
+        told = fixture.run("device", "give", "demo", names[0], "bob", *where)
+        self.assertIn("belongs to the user", told.stdout, told.stderr)
+        told = fixture.run("push", "--product", "demo", "--user", "bob", "--wait", "0", "x", *where)
+        self.assertEqual(told.stdout.count("stored"), 4, told.stderr)

@@ -396,6 +396,8 @@ fn product_of(command: &Command) -> Option<&ProductKey> {
         | PushCommand::EndBanned { product, .. }
         | PushCommand::Block { product, .. }
         | PushCommand::SetTags { product, .. }
+        | PushCommand::SetUser { product, .. }
+        | PushCommand::UserDevices { product, .. }
         | PushCommand::Configure { product }
         | PushCommand::DropProduct(product)
         | PushCommand::Count { product, .. }

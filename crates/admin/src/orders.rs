@@ -20,21 +20,24 @@ pub(crate) mod users;
 use crate::answers::products::Anonymous;
 use crate::fault::Fault;
 use crate::texts::{
-    Address, Base64, Decimal, DeviceName, PageLimit, Place, ProductName, PushStateWord, TagName,
+    Address, Base64, Decimal, DeviceName, DeviceUserName, PageLimit, Place, ProductName,
+    PushStateWord, TagName,
 };
-use audience::AudienceBody;
+use audience::{AudienceBody, Expression};
 use axum::http::HeaderMap;
 use base::hex;
 use base::setting::{Kind, Section};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use model::id::{DeviceId, MessageId, NameError, ProductKey, Tag};
+use model::audience::Audience;
+use model::id::{DeviceId, DeviceUser, MessageId, NameError, ProductKey, Tag};
 use model::limits::Limits;
-use model::ports::pushes::{PushOrder, PushState, PushTarget};
+use model::ports::pushes::{PushOrder, PushState, PushTarget, UserTarget};
 use model::product::{AnonymousFrom, Heartbeat, Product, Secret};
 use model::push::{Priority, Push};
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::num::NonZeroU32;
 use std::path::{Component, PathBuf};
 use std::sync::Arc;
@@ -54,7 +57,11 @@ const ADDRS_MAX: usize = 4;
 /// Secrets a product may have at once.
 const SECRETS_MAX: usize = 8;
 
-/// Exactly one target: `device`, `devices`, `tag`, `audience` or `all`.
+/// The rule about targets.
+const TARGETS: &str =
+    "give exactly one of `device`, `devices`, `tag`, `audience`, `user` and `all: true`";
+
+/// Exactly one target: `device`, `devices`, `tag`, `audience`, `user` or `all`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PushOrder")]
@@ -73,6 +80,16 @@ pub(crate) struct PushBody {
     tag: Option<String>,
     /// Target: all devices of this audience.
     audience: Option<AudienceBody>,
+    /// Target: the devices of this user.
+    #[schemars(with = "Option<DeviceUserName>")]
+    user: Option<String>,
+    /// With `user`: only the devices whose tags satisfy this, such as those of a platform.
+    #[schemars(with = "Option<Expression>")]
+    user_tags: Option<Value>,
+    /// With `user`: only the device that is online, or was last. Not with `send_at_ms`, `dry_run`
+    /// and an Idempotency-Key.
+    #[serde(default)]
+    last_active: bool,
     /// Target, when true: all devices of the product.
     #[serde(default)]
     all: bool,
@@ -131,7 +148,8 @@ impl PushBody {
         id: impl FnOnce() -> MessageId,
     ) -> Result<PushOrder, Fault> {
         let product = product(&self.product)?;
-        let target = self.target(limits)?;
+        let is_now = self.send_at_ms.is_none() && idempotency_key.is_none() && !self.dry_run;
+        let target = self.target(limits, is_now)?;
         let body = match (self.body, self.body_base64) {
             (Some(text), None) => text.into_bytes(),
             (None, Some(text)) => STANDARD
@@ -169,7 +187,8 @@ impl PushBody {
                 ));
             }
         }
-        if self.devices_per_s.is_some() && matches!(target, PushTarget::Devices(_)) {
+        let named = matches!(target, PushTarget::Devices(_) | PushTarget::User(_));
+        if self.devices_per_s.is_some() && named {
             return Err(Fault::bad("`devices_per_s` needs `tag`, `audience` or `all: true`"));
         }
         let priority = match self.priority.as_deref() {
@@ -186,6 +205,7 @@ impl PushBody {
             time_to_live_s: self.ttl_s.unwrap_or(TIME_TO_LIVE_DEFAULT_S),
             priority,
             silent: self.silent,
+            user: None,
             wait_ms: self.wait_ms,
             receipts: self.receipts,
             send_at_ms: self.send_at_ms,
@@ -194,7 +214,22 @@ impl PushBody {
         })
     }
 
-    fn target(&mut self, limits: &Limits) -> Result<PushTarget, Fault> {
+    /// The target. `is_now`: the push is sent at once, and never again under its key.
+    fn target(&mut self, limits: &Limits, is_now: bool) -> Result<PushTarget, Fault> {
+        if let Some(user) = self.user.take() {
+            let others = self.device.is_some()
+                || self.devices.is_some()
+                || self.tag.is_some()
+                || self.audience.is_some()
+                || self.all;
+            return match others {
+                false => self.target_of_user(&user, is_now),
+                true => Err(Fault::bad(TARGETS)),
+            };
+        }
+        if self.user_tags.is_some() || self.last_active {
+            return Err(Fault::bad("`user_tags` and `last_active` need `user`"));
+        }
         match (&self.device, &self.devices, &self.tag, self.audience.take(), self.all) {
             (Some(one), None, None, None, false) => Ok(PushTarget::Devices(vec![device(one)?])),
             (None, Some(many), None, None, false) => devices(many, limits).map(PushTarget::Devices),
@@ -203,10 +238,27 @@ impl PushBody {
                 Ok(PushTarget::Audience(Arc::new(audience.audience(limits)?)))
             }
             (None, None, None, None, true) => Ok(PushTarget::Product),
-            _ => Err(Fault::bad(
-                "give exactly one of `device`, `devices`, `tag`, `audience` and `all: true`",
-            )),
+            _ => Err(Fault::bad(TARGETS)),
         }
+    }
+
+    /// The devices of a user: those of this moment, or an audience that is stored.
+    fn target_of_user(&self, user: &str, is_now: bool) -> Result<PushTarget, Fault> {
+        let user = audience::device_user(user)?;
+        let tags = self.user_tags.as_ref();
+        let tags = tags.map(|tags| audience::expression(tags, "user_tags")).transpose()?;
+        if is_now && tags.as_ref().is_none_or(|tags| tags.segments().is_empty()) {
+            let last_active = self.last_active;
+            return Ok(PushTarget::User(UserTarget { user, tags, last_active }));
+        }
+        if self.last_active {
+            return Err(Fault::bad(
+                "`last_active` is for a push that is sent at once: give it without `send_at_ms`, \
+                 `dry_run`, an `Idempotency-Key` and segments",
+            ));
+        }
+        let user = Some(user);
+        Ok(PushTarget::Audience(Arc::new(Audience { user, tags, ..Audience::default() })))
     }
 }
 
@@ -394,9 +446,17 @@ pub(crate) struct TokenBody {
     /// Seconds for which the token is good.
     #[schemars(range(min = 1, max = TOKEN_TTL_S_MAX))]
     ttl_s: u64,
+    /// User to whom a Bind with the token gives the device.
+    #[schemars(with = "Option<DeviceUserName>")]
+    user: Option<String>,
 }
 
 impl TokenBody {
+    /// The user to whom a Bind with the token gives the device.
+    pub(crate) fn user(&self) -> Result<Option<DeviceUser>, Fault> {
+        self.user.as_deref().map(audience::device_user).transpose()
+    }
+
     /// Unix second until which the token is good.
     pub(crate) fn until(&self, wall_ms: u64) -> Result<u64, Fault> {
         if !(1..=TOKEN_TTL_S_MAX).contains(&self.ttl_s) {

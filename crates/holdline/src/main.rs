@@ -102,7 +102,7 @@ enum Command {
     Trace(trace::Arguments),
     /// List or look up push devices
     Devices(devices::Arguments),
-    /// Disconnect, block or unblock a push device
+    /// Disconnect, block or unblock a push device; give it to a user
     Device(device::Arguments),
     /// List, show, create or remove products of push devices; create new secrets
     Product(product::Arguments),

@@ -74,9 +74,19 @@ struct Target {
     #[arg(
         long,
         value_name = "ID",
-        conflicts_with_all = ["tag", "all", "tags", "devices_from", "except", "except_from"]
+        conflicts_with_all = ["tag", "all", "tags", "devices_from", "except", "except_from", "user"]
     )]
     device: Vec<String>,
+    /// Push to the devices of this user; with --tags, only to those that satisfy it
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["tag", "all", "devices_from", "except", "except_from"]
+    )]
+    user: Option<String>,
+    /// Only to the user's device that is online, or was last
+    #[arg(long, requires = "user")]
+    last_active: bool,
     /// Push to all devices with this tag
     #[arg(long, conflicts_with_all = ["all", "tags"])]
     tag: Option<String>,
@@ -101,7 +111,18 @@ struct Target {
 impl Target {
     /// Sets the target in an order.
     fn set(&self, order: &mut Value) -> Result<(), String> {
-        let Target { device, tag, all, tags, devices_from, except, except_from } = self;
+        let Target { device, user, last_active, .. } = self;
+        let Target { tag, all, tags, devices_from, except, except_from, .. } = self;
+        if let Some(user) = user {
+            order["user"] = json!(user);
+            if let Some(tags) = tags {
+                order["user_tags"] = tags.clone();
+            }
+            if *last_active {
+                order["last_active"] = json!(true);
+            }
+            return Ok(());
+        }
         let is_audience =
             tags.is_some() || devices_from.is_some() || except_from.is_some() || !except.is_empty();
         if !device.is_empty() {

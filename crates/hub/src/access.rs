@@ -21,6 +21,7 @@ use base::pace::AdmissionPace;
 use base::prng::Prng;
 use base::time::Now;
 use hmac::{Hmac, KeyInit, Mac};
+use model::id::DeviceUser;
 use model::product::{AnonymousFrom, Product};
 use model::request::{Bind, HeartbeatWish, Proof, Refusal};
 use sha2::Sha256;
@@ -203,19 +204,40 @@ impl Access {
         mac.finalize().into_bytes().into()
     }
 
-    /// A bearer token: `until.mac`, the first in decimal, the second in hexadecimal digits.
-    pub fn bearer_token(&self, product: &str, device: &str, until: u64) -> String {
+    /// A bearer token: `until.mac`, the first in decimal, the second in hexadecimal digits; or
+    /// `until.mac.user`, if a Bind with it gives the device to a user, whose name is in hexadecimal
+    /// digits, too.
+    pub fn bearer_token(
+        &self,
+        product: &str,
+        device: &str,
+        user: Option<&DeviceUser>,
+        until: u64,
+    ) -> String {
         let until = until.to_string();
         let parts = [product.as_bytes(), device.as_bytes(), until.as_bytes()];
-        let digits = hex::encode(&mac(&self.cluster, b"bearer", &parts));
-        format!("{until}.{digits}")
+        let Some(user) = user else {
+            let digits = hex::encode(&mac(&self.cluster, b"bearer", &parts));
+            return format!("{until}.{digits}");
+        };
+        let user = user.as_str().as_bytes();
+        let parts = [parts[0], parts[1], parts[2], user];
+        let digits = hex::encode(&mac(&self.cluster, b"bearer of a user", &parts));
+        format!("{until}.{digits}.{}", hex::encode(user))
     }
 
     fn token_is_good(&self, now: Now, bind: &Bind, token: &[u8]) -> bool {
         let Some(until) = until_of(token) else { return false };
         let (product, device) = (bind.product.as_str(), bind.device.as_str());
-        let good = self.bearer_token(product, device, until);
+        let good = self.bearer_token(product, device, user_in(token).as_ref(), until);
         until >= now.wall_ms / 1_000 && bool::from(good.as_bytes().ct_eq(token))
+    }
+
+    /// The user to whom a Bind gives its device: that of its bearer token, if the token is good.
+    pub fn user_of_bind(&self, now: Now, product: &Product, bind: &Bind) -> Option<DeviceUser> {
+        let Proof::Token(token) = &bind.proof else { return None };
+        let user = user_in(token)?;
+        (product.proofs.token && self.token_is_good(now, bind, token)).then_some(user)
     }
 
     fn prove_hmac(&mut self, now: Now, product: &Product, bind: &Bind) -> Proven {
@@ -304,6 +326,14 @@ fn is_near(now: Now, device_ms: u64) -> bool {
 fn until_of(token: &[u8]) -> Option<u64> {
     let dot = token.iter().position(|&byte| byte == b'.')?;
     std::str::from_utf8(&token[..dot]).ok()?.parse().ok()
+}
+
+/// The user that a bearer token names.
+fn user_in(token: &[u8]) -> Option<DeviceUser> {
+    let at = token.iter().rposition(|&byte| byte == b'.')?;
+    let name =
+        std::str::from_utf8(&token[at + 1..]).ok().filter(|_| token[..at].contains(&b'.'))?;
+    DeviceUser::parse(std::str::from_utf8(&hex::decode(name)?).ok()?)
 }
 
 fn keyed(secret: &[u8]) -> Hmac<Sha256> {

@@ -95,10 +95,11 @@ impl Hub {
                 Some(_) => PushAnswer::Busy,
                 None => PushAnswer::UnknownProduct,
             },
-            PushCommand::Token { product, device, until } => {
+            PushCommand::Token { product, device, user, until } => {
                 let known = self.registry.products.number(&product);
-                let token = known
-                    .map(|_| self.access.bearer_token(product.as_str(), device.as_str(), until));
+                let (of, device) = (product.as_str(), device.as_str());
+                let token =
+                    known.map(|_| self.access.bearer_token(of, device, user.as_ref(), until));
                 PushAnswer::Token(token)
             }
             PushCommand::Cancel { id, push, product } => {
@@ -243,7 +244,7 @@ impl Hub {
 
     /// Gives a device to a user, or to nobody. Pushes that were ordered before, while it belonged
     /// to another user, leave its queue. False if the device is gone.
-    fn give(
+    pub(crate) fn give(
         &mut self,
         now: Now,
         key: Key,

@@ -16,10 +16,10 @@
 //! Its parts own their state and have interfaces of their own: `registry` (devices, products, tags,
 //! rows), `access` (proofs, tokens, pace), `log` (calls and their purposes, cleanups, epochs),
 //! `queues` (sums and timers over all queues), `waits` (answers), `orders` (jobs and scans),
-//! `segments` (saved audiences), `reports`. Rules that need several parts belong to the hub: `session` (Binds), `push` (a push
-//! enters a device's queue and ends), `delivery` (sending and acknowledgements), `lists` and
-//! `orders` (many devices), `control` (commands of the API), `upkeep` (rows and the sweep),
-//! `restore`.
+//! `segments` (saved audiences), `reports`. Rules that need several parts belong to the hub:
+//! `session` (Binds), `push` (a push enters a device's queue and ends), `delivery` (sending and
+//! acknowledgements), `lists` and `orders` (many devices), `control` (commands of the API),
+//! `upkeep` (rows and the sweep), `restore`.
 
 mod access;
 mod control;

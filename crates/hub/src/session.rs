@@ -14,9 +14,10 @@ use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
 use model::counters::PushCounter;
-use model::id::{ConnRef, DeviceId, DeviceRef, ProductKey};
+use model::id::{ConnRef, DeviceId, DeviceRef, MessageId, ProductKey};
 use model::ports::events::DeviceWhat;
 use model::presence::{OnlineState, PresenceVersion};
+use model::product::Product;
 use model::request::{Bind, Bound, Kick, PushDelivery, Refusal, Refused};
 
 /// Retry time for a Bind when the server is full, milliseconds.
@@ -252,8 +253,9 @@ impl Hub {
         self.registry.transition(key, (online, bind.peer), fx);
         let tags = bind.tags.as_ref();
         let tagged = tags.is_some_and(|tags| self.registry.set_tags(now, key, tags));
-        // A first Bind and new tags are written at once; other changes can wait.
-        match is_first || tagged {
+        let is_given = self.give_by_bind(now, key, (&product, &bind), fx);
+        // A first Bind, new tags and a new user are written at once; other changes can wait.
+        match is_first || tagged || is_given {
             true => self.write_row_now(key, fx),
             false => self.registry.soil(key),
         }
@@ -282,6 +284,29 @@ impl Hub {
         let online = || DeviceWhat::Online { protocol: bind.protocol, resumed };
         self.registry.tell(now, key, online, fx);
         self.send_waiting(now, key, bind.pulls, fx);
+    }
+
+    /// Gives a device to the user of its bearer token, before anything is sent to it; true if that
+    /// is another one. If a kill comes before the device's row is stored, the next Bind with the
+    /// token gives the device again.
+    fn give_by_bind(
+        &mut self,
+        now: Now,
+        key: Key,
+        (product, bind): (&Product, &Bind),
+        fx: &mut Effects,
+    ) -> bool {
+        let Some(user) = self.access.user_of_bind(now, product, bind) else { return false };
+        let max = usize::from(self.settings.limits.pushes.devices_a_user_max);
+        let Some(device) = self.registry.at(key) else { return false };
+        let is_full = self.registry.devices_of(device.product, &user) >= max;
+        if self.registry.user_soon(key) == Some(&user) {
+            return false;
+        }
+        let last = device.queue().and_then(|queue| queue.items().map(|item| item.id).max());
+        let by = MessageId(last.map_or(1, |last| last.0.saturating_add(1)));
+        // A user with too many devices gets no more of them, but the old user has lost this one.
+        self.give(now, key, Some(user).filter(|_| !is_full), by, fx)
     }
 
     /// Ends the previous session without handing its unstored pushes to the store: they are sent

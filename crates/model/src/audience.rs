@@ -105,7 +105,7 @@ impl TagExpression {
 impl Audience {
     /// The audience of these devices.
     pub fn named(devices: &[DeviceId]) -> Audience {
-        let mut names = DeviceNames::default();
+        let mut names = DeviceListDraft::default();
         devices.iter().for_each(|device| names.put(device.as_str()));
         Audience { devices: Some(names.list()), ..Audience::default() }
     }
@@ -201,12 +201,12 @@ impl DeviceList {
 
 /// A list of devices in the making.
 #[derive(Default)]
-pub struct DeviceNames {
+pub struct DeviceListDraft {
     text: String,
     ends: Vec<u32>,
 }
 
-impl DeviceNames {
+impl DeviceListDraft {
     /// Adds a name from outside, which may be there already.
     pub fn add(&mut self, device: &str) -> Result<(), NameError> {
         DeviceId::check(device)?;
@@ -265,7 +265,7 @@ mod tests {
     }
 
     fn list(names: &[&str]) -> DeviceList {
-        let mut made = DeviceNames::default();
+        let mut made = DeviceListDraft::default();
         names.iter().for_each(|name| made.add(name).expect("a name"));
         made.list()
     }
@@ -336,7 +336,7 @@ mod tests {
         let places = ["a", "abc", "b", "c", "ab", "d", ""].map(|name| devices.place(name));
         assert_eq!(places, [Some(0), Some(1), Some(2), Some(3), None, None, None]);
         assert_eq!((devices.at(4), devices.text()), (None, "aabcbc"));
-        assert!(list(&[]).is_empty() && DeviceNames::default().add("no blank").is_err());
+        assert!(list(&[]).is_empty() && DeviceListDraft::default().add("no blank").is_err());
         let audience = Audience {
             devices: Some(devices.clone()),
             except: Some(list(&["b"])),

@@ -62,6 +62,7 @@ fn push(server: &RunningServer, idempotency_key: Option<&str>, body: &[u8]) -> A
         receipts: false,
         send_at_ms: None,
         devices_per_s: None,
+        user: None,
         idempotency_key: idempotency_key.map(Into::into),
     };
     ask(server, Command::Push(PushCommand::Push(order)))

@@ -234,6 +234,7 @@ fn store_for(server: &RunningServer, number: usize) {
         receipts: false,
         send_at_ms: None,
         devices_per_s: None,
+        user: None,
         idempotency_key: None,
     };
     let tags = vec![Tag::parse("berlin").expect("allowed")];

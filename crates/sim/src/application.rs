@@ -483,6 +483,7 @@ impl Application {
             receipts: true,
             send_at_ms: None,
             devices_per_s: None,
+            user: None,
             idempotency_key: None,
         }
     }

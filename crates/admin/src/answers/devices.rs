@@ -39,6 +39,8 @@ pub(crate) struct Device {
     waiting: u32,
     /// Its tags.
     tags: Vec<String>,
+    /// The user to whom it belongs, if it belongs to one.
+    user: Option<String>,
     /// Whether it is blocked.
     blocked: bool,
 }
@@ -59,6 +61,7 @@ impl From<&DeviceState> for Device {
             inflight: state.inflight,
             waiting: state.waiting,
             tags: state.tags.iter().map(|tag| tag.as_str().to_owned()).collect(),
+            user: state.user.as_ref().map(|user| user.as_str().into()),
             blocked: state.blocked,
         }
     }
@@ -78,6 +81,13 @@ pub(crate) struct DevicePage {
     pub(crate) devices: Vec<Device>,
     /// Give it as `after` for the next page; null at the end.
     pub(crate) next: Option<String>,
+}
+
+/// The user of a device.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct OwnedDevice {
+    /// The user to whom the device belongs from now on; null: nobody.
+    pub(crate) user: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]

@@ -1,4 +1,6 @@
-//! Saved segments.
+//! Saved segments, in answers.
+//!
+//! An expression is written as it is read ([`crate::orders::audience`]).
 
 use crate::orders::audience::{Expression, written};
 use crate::texts::SegmentText;

@@ -286,6 +286,15 @@ impl Fault {
         Fault::new(StatusCode::NOT_FOUND, "unknown_segment", message)
     }
 
+    /// No further device may belong to the user.
+    pub(crate) fn too_many_devices(max: u16) -> Fault {
+        let message = format!(
+            "the user has {max} devices on a shard, as many as [limits] devices_a_user_max allows; \
+             nothing was done: take one from the user, or raise the limit"
+        );
+        Fault::new(StatusCode::CONFLICT, "too_many_devices", message)
+    }
+
     /// No further segment may be saved.
     pub(crate) fn too_many_segments() -> Fault {
         let message = "as many segments are saved as [limits] segments_max allows; nothing was \

@@ -251,10 +251,10 @@ fn general() -> Vec<Route> {
             .header::<String>("Last-Event-ID", "Continue after this event."),
         post("/v1/pushes", pushes::push)
             .wants(&[Push], Body).refuses(&[NotFound, Conflict, Busy, NoAnswer])
-            .told("push", "Push to a device, a list, a tag, an audience or a product",
-                "For `device` and `devices`, an outcome for each; for `tag`, `audience` and `all`, \
-                 and for a push that is scheduled, the counts so far; for `dry_run`, the number of \
-                 devices.")
+            .told("push", "Push to a device, a list, a user, a tag, an audience or a product",
+                "For `device`, `devices` and `user`, an outcome for each; for `tag`, `audience` \
+                 and `all`, and for a push that is scheduled, the counts so far; for `dry_run`, \
+                 the number of devices.")
             .more("With `send_at_ms` the push is sent later, within a second of that time, to the \
                    devices that are there then. It is on stable storage before the response. If \
                    the server was down at that time, it is sent at the next start, unless `ttl_s` \
@@ -421,6 +421,18 @@ fn products_and_devices() -> Vec<Route> {
         put("/v1/products/{product}/devices/{device}/tags", devices::tags)
             .wants(&[Manage], Path).refuses(FINDS)
             .told("setTags", "Set a device's tags", "The new tags."),
+        put("/v1/products/{product}/devices/{device}/user", devices::give)
+            .wants(&[Manage], Path).refuses(&[NotFound, Refused, Busy, NoAnswer])
+            .told("giveDevice", "Give a device to a user", "The user.")
+            .more("If the device belonged to another user, pushes that are queued for it are \
+                   removed (`rejected`, `user_changed`)."),
+        delete("/v1/products/{product}/devices/{device}/user", devices::take_away)
+            .wants(&[Manage], Path).refuses(&[NotFound, Refused, Busy, NoAnswer])
+            .told("takeDevice", "Take a device from its user", "It belongs to nobody.")
+            .more("Pushes that are queued for it are removed (`rejected`, `user_changed`)."),
+        get("/v1/products/{product}/owners/{owner}/devices", devices::of_user)
+            .wants(&[Read], Path).refuses(FINDS)
+            .told("devicesOfUser", "The devices of a user", "Those that belong to the user now."),
         post("/v1/products/{product}/devices/{device}/token", devices::token)
             .wants(&[Manage], Path).refuses(FINDS)
             .told("makeDeviceToken", "Make a token for a device", "The token."),
@@ -431,6 +443,7 @@ fn products_and_devices() -> Vec<Route> {
 #[rustfmt::skip] // a row a route
 fn devices_by_query() -> Vec<Route> {
     use Of::Query;
+    use Refusal::{Busy, NoAnswer, NotFound, Refused};
     use Scope::{Manage, Read};
     vec![
         get("/v1/device", devices::one).wants(&[Read], Query).refuses(FINDS)
@@ -445,6 +458,13 @@ fn devices_by_query() -> Vec<Route> {
             .told("unblockNamed", "Unblock a device, with any name", "The device is not blocked."),
         put("/v1/device/tags", devices::tags).wants(&[Manage], Query).refuses(FINDS)
             .told("setTagsNamed", "Set a device's tags, with any name", "The new tags."),
+        put("/v1/device/user", devices::give)
+            .wants(&[Manage], Query).refuses(&[NotFound, Refused, Busy, NoAnswer])
+            .told("giveDeviceNamed", "Give a device to a user, with any name", "The user."),
+        delete("/v1/device/user", devices::take_away)
+            .wants(&[Manage], Query).refuses(&[NotFound, Refused, Busy, NoAnswer])
+            .told("takeDeviceNamed", "Take a device from its user, with any name",
+                "It belongs to nobody."),
         post("/v1/device/token", devices::token).wants(&[Manage], Query).refuses(FINDS)
             .told("makeDeviceTokenNamed", "Make a token for a device, with any name", "The token."),
     ]

@@ -63,6 +63,13 @@ forms! {
     TagName { "type": "string", "minLength": 1, "maxLength": 64, "pattern": NAME }
     /// Name of a saved segment.
     SegmentText { "type": "string", "minLength": 1, "maxLength": 64, "pattern": NAME }
+    /// Name of the user of devices.
+    DeviceUserName {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 128,
+        "pattern": r"^[^\u0000-\u001f\u007f-\u009f]+$",
+    }
     /// Identifier of a client of topics.
     ClientName { "type": "string", "minLength": 1, "maxLength": 480, "pattern": r"^[^\u0000]+$" }
     /// Name of a user.
@@ -180,7 +187,7 @@ const LOGS: [LogHealth; 3] = [LogHealth::Good, LogHealth::Full, LogHealth::Faile
 const OUTCOMES: [Outcome; 4] =
     [Outcome::Delivered, Outcome::Stored, Outcome::Expired, Outcome::Rejected(Rejection::Busy)];
 
-const REJECTIONS: [Rejection; 10] = [
+const REJECTIONS: [Rejection; 11] = [
     Rejection::UnknownDevice,
     Rejection::DeviceBlocked,
     Rejection::QueueFull,
@@ -191,6 +198,7 @@ const REJECTIONS: [Rejection; 10] = [
     Rejection::TooLarge,
     Rejection::Busy,
     Rejection::Cancelled,
+    Rejection::UserChanged,
 ];
 
 fn close_words() -> Vec<&'static str> {
@@ -204,6 +212,10 @@ pub(crate) fn of_path(name: &str, generator: &mut SchemaGenerator) -> (&'static 
         "device" => {
             ("Name of the device; slashes are percent-encoded.", DeviceName::json_schema(generator))
         }
+        "owner" => (
+            "Name of the user to whom devices belong, percent-encoded.",
+            DeviceUserName::json_schema(generator),
+        ),
         "segment" => ("Name of the segment.", SegmentText::json_schema(generator)),
         "client" => ("Client identifier, percent-encoded.", ClientName::json_schema(generator)),
         "topic" => {

@@ -5,9 +5,9 @@
 
 use super::tag;
 use crate::fault::Fault;
-use crate::texts::{DeviceName, SegmentText, TagName};
-use model::audience::{Audience, DeviceList, DeviceNames, TagExpression};
-use model::id::SegmentName;
+use crate::texts::{DeviceName, DeviceUserName, SegmentText, TagName};
+use model::audience::{Audience, DeviceList, DeviceListDraft, TagExpression};
+use model::id::{DeviceUser, SegmentName};
 use model::limits::Limits;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, SeqAccess, Visitor};
@@ -20,6 +20,9 @@ use std::borrow::Cow;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Audience")]
 pub(crate) struct AudienceBody {
+    /// Only devices that belong to this user.
+    #[schemars(with = "Option<DeviceUserName>")]
+    user: Option<String>,
     /// Only devices whose tags satisfy this: at most 8 levels, and 64 tags and segments.
     #[schemars(with = "Option<Expression>")]
     tags: Option<Value>,
@@ -72,8 +75,18 @@ pub(crate) struct SegmentBody {
     tags: Value,
 }
 
+/// To whom a device is given.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "DeviceUserOrder")]
+pub(crate) struct DeviceUserBody {
+    /// The user: the app's own name for a person, or an account of chat.
+    #[schemars(with = "DeviceUserName")]
+    pub(crate) user: String,
+}
+
 /// Names of devices, read without a string for each.
-pub(crate) struct NamedDevices(DeviceNames);
+pub(crate) struct NamedDevices(DeviceListDraft);
 
 impl<'de> Deserialize<'de> for NamedDevices {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<NamedDevices, D::Error> {
@@ -91,7 +104,7 @@ impl<'de> Visitor<'de> for Names {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<NamedDevices, A::Error> {
-        let mut names = DeviceNames::default();
+        let mut names = DeviceListDraft::default();
         while let Some(name) = from.next_element::<Cow<'de, str>>()? {
             let why = |why| A::Error::custom(format!("the name of a device {why}"));
             names.add(&name).map_err(why)?;
@@ -115,14 +128,15 @@ impl NamedDevices {
 impl AudienceBody {
     /// The audience, within its limits.
     pub(crate) fn audience(self, limits: &Limits) -> Result<Audience, Fault> {
-        let AudienceBody { tags, devices, except } = self;
+        let AudienceBody { user, tags, devices, except } = self;
+        let user = user.map(|name| device_user(&name)).transpose()?;
         let tags = tags.map(|tags| expression(&tags, "audience.tags")).transpose()?;
         let list = |names: Option<NamedDevices>, field| {
             names.map(|names| names.list(field, limits)).transpose()
         };
         let devices = list(devices, "audience.devices")?;
         let except = list(except, "audience.except")?;
-        Ok(Audience { tags, devices, except })
+        Ok(Audience { user, tags, devices, except })
     }
 }
 
@@ -144,8 +158,16 @@ pub(crate) fn segment(text: &str) -> Result<SegmentName, Fault> {
     SegmentName::parse(text).map_err(|error| Fault::bad(format!("the name of the segment {error}")))
 }
 
+/// The name of the user of a device.
+pub(crate) fn device_user(text: &str) -> Result<DeviceUser, Fault> {
+    let max = DeviceUser::BYTES_MAX;
+    let why =
+        || Fault::bad(format!("the name of a user must have 1 to {max} bytes without controls"));
+    DeviceUser::parse(text).ok_or_else(why)
+}
+
 /// An expression at this place of a body.
-fn expression(value: &Value, at: &str) -> Result<TagExpression, Fault> {
+pub(super) fn expression(value: &Value, at: &str) -> Result<TagExpression, Fault> {
     let mut terms = 0;
     let tags = read(value, at, TagExpression::DEPTH_MAX, &mut terms)?;
     let max = TagExpression::TERMS_MAX;

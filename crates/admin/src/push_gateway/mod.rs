@@ -349,6 +349,7 @@ impl PushGateway {
             receipts: false,
             send_at_ms: None,
             devices_per_s: None,
+            user: None,
             idempotency_key: None,
         };
         self.tally.to_hub.fetch_add(1, Ordering::Relaxed);

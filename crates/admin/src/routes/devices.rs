@@ -3,16 +3,19 @@
 //! A device of any name can be named here: in the path, or, for characters that a path does not
 //! carry, in the query.
 
-use super::{Asked, Part, asked, page, pair, part};
-use crate::answers::devices::{Blocked, Device, DevicePage, DeviceToken, Devices, Kicked};
+use super::{Asked, Pair, Part, asked, page, pair, part};
+use crate::answers::devices::{
+    Blocked, Device, DevicePage, DeviceToken, Devices, Kicked, OwnedDevice,
+};
 use crate::api::{Api, Shared};
 use crate::describe::{Body, OptionalBody};
 use crate::fault::Fault;
+use crate::orders::audience::{DeviceUserBody, device_user};
 use crate::orders::{self, DeviceQuery, KickBody, ListQuery, QueryBody, TagsBody, TokenBody};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, Query, RawPathParams, State};
 use axum::http::request::Parts;
-use model::id::{DeviceId, ProductKey};
+use model::id::{DeviceId, DeviceUser, ProductKey};
 use model::ports::control::{Answer, Command};
 use model::ports::pushes::{DeviceState, PushAnswer, PushCommand};
 
@@ -89,15 +92,53 @@ pub(crate) async fn tags(
     }
 }
 
+/// `PUT /v1/products/{product}/devices/{device}/user`, `PUT /v1/device/user`
+pub(crate) async fn give(
+    State(api): Api,
+    of: OfDevice,
+    body: Body<DeviceUserBody>,
+) -> Told<OwnedDevice> {
+    let user = device_user(&body.read()?.user)?;
+    set_user(&api, of, Some(user)).await
+}
+
+/// `DELETE /v1/products/{product}/devices/{device}/user`, `DELETE /v1/device/user`
+pub(crate) async fn take_away(State(api): Api, of: OfDevice) -> Told<OwnedDevice> {
+    set_user(&api, of, None).await
+}
+
+/// `GET /v1/products/{product}/owners/{owner}/devices`
+pub(crate) async fn of_user(State(api): Api, path: Pair) -> Told<Devices> {
+    let (product, user) = pair(path)?;
+    let (product, user) = (orders::product(&product)?, device_user(&user)?);
+    match api.ask(Command::Push(PushCommand::UserDevices { product, user })).await? {
+        Answer::Push(PushAnswer::Devices(states)) => {
+            Ok(Json(Devices { devices: states.iter().map(Device::from).collect() }))
+        }
+        _ => Err(Fault::internal()),
+    }
+}
+
+async fn set_user(api: &Shared, of: OfDevice, user: Option<DeviceUser>) -> Told<OwnedDevice> {
+    let (OfDevice(product, device), id) = (of, api.control.next_id());
+    let told = user.as_ref().map(|user| user.as_str().into());
+    let command = PushCommand::SetUser { id, product, device, user };
+    match done(api, Command::Push(command)).await? {
+        true => Ok(Json(OwnedDevice { user: told })),
+        false => Err(Fault::too_many_devices(api.limits().pushes.devices_a_user_max)),
+    }
+}
+
 /// `POST /v1/products/{product}/devices/{device}/token`, `POST /v1/device/token`
 pub(crate) async fn token(
     State(api): Api,
     OfDevice(product, device): OfDevice,
     body: Body<TokenBody>,
 ) -> Told<DeviceToken> {
-    let until = body.read()?.until((api.settings.wall_ms)())?;
+    let order = body.read()?;
+    let (until, user) = (order.until((api.settings.wall_ms)())?, order.user()?);
     let key = product.clone();
-    match api.ask(Command::Push(PushCommand::Token { product, device, until })).await? {
+    match api.ask(Command::Push(PushCommand::Token { product, device, user, until })).await? {
         Answer::Push(PushAnswer::Token(Some(token))) => {
             Ok(Json(DeviceToken { token, expires_at: until }))
         }

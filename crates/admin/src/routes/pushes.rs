@@ -45,7 +45,8 @@ pub(crate) async fn push(
         refuse_elsewhere(&api, &order).await?;
     }
     let about = Extension(About(about(&order)));
-    let listed = matches!(order.target, PushTarget::Devices(_)) && order.send_at_ms.is_none();
+    let named = matches!(order.target, PushTarget::Devices(_) | PushTarget::User(_));
+    let listed = named && order.send_at_ms.is_none();
     let wait = Duration::from_millis(order.wait_ms.into());
     let more = if listed { wait } else { Duration::ZERO };
     match api.ask_within(Command::Push(PushCommand::Push(order)), more).await? {
@@ -172,6 +173,7 @@ fn about(order: &PushOrder) -> String {
         PushTarget::Tag(tag) => format!("{product} tag {} push {id}", tag.as_str()),
         PushTarget::Product => format!("{product} all push {id}"),
         PushTarget::Audience(_) => format!("{product} audience push {id}"),
+        PushTarget::User(of) => format!("{product} user {} push {id}", of.user.as_str()),
     }
 }
 

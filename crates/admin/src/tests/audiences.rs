@@ -3,8 +3,10 @@
 use super::description::check_answer;
 use super::*;
 use model::audience::TagExpression;
-use model::id::{SegmentName, Tag};
-use model::ports::pushes::{AudienceCounts, PushAnswer, PushCommand, PushCounts, PushTarget};
+use model::id::{DeviceUser, SegmentName, Tag};
+use model::ports::pushes::{
+    AudienceCounts, DeviceState, PushAnswer, PushCommand, PushCounts, PushTarget, UserTarget,
+};
 use serde_json::json;
 
 #[test]
@@ -38,8 +40,8 @@ fn a_push_is_ordered_for_an_audience_or_only_counted() {
     let except = audience.except.as_ref().expect("it was given");
     assert_eq!(except.iter().collect::<Vec<_>>(), ["d", "e"]);
     let has = |tags: &'static str| move |tag: &Tag| tags.contains(tag.as_str());
-    assert!(audience.has("x", &has("a")) && !audience.has("x", &has("ac")));
-    assert!(!audience.has("d", &has("a")) && audience.devices.is_none());
+    assert!(audience.has("x", || None, &has("a")) && !audience.has("x", || None, &has("ac")));
+    assert!(!audience.has("d", || None, &has("a")) && audience.devices.is_none());
     for target in [r#""audience": {"devices": ["a"]}"#, r#""devices": ["a"]"#, r#""all": true"#] {
         let (status, told) = push(&format!(r#"{target}, "dry_run": true"#));
         assert_eq!((status, &told["matched"], &told["unknown"]), (200, &json!(9), &json!(1)));
@@ -125,4 +127,77 @@ fn segments_are_saved_shown_and_removed() {
         let (_, told) = test_api.json(method, &format!("/v1/products/{place}"), body);
         assert_eq!(told["error"]["code"], json!(code), "{method} {place}");
     }
+}
+
+#[test]
+fn a_push_is_ordered_for_a_user_and_devices_are_given_to_users() {
+    let test_api = TestApi::new(|command| {
+        Answer::Push(match command {
+            Command::Push(PushCommand::Push(order)) => {
+                let (outcomes, counts) = (Vec::new(), PushCounts::default());
+                PushAnswer::Pushed { id: order.id, outcomes, counts }
+            }
+            Command::Push(PushCommand::SetUser { device, .. }) => {
+                PushAnswer::Done(device.as_str() != "many")
+            }
+            Command::Push(PushCommand::UserDevices { .. }) => {
+                let user = DeviceUser::parse("ann@example.org");
+                PushAnswer::Devices(vec![DeviceState { user, ..super::http::state("d") }])
+            }
+            _ => PushAnswer::Done(false),
+        })
+    });
+    let push = |target: &str, key: bool| {
+        let body = format!(r#"{{"product": "shop", "body": "b", {target}}}"#);
+        let key: &[(&str, &[u8])] = if key { &[("Idempotency-Key", b"k")] } else { &[] };
+        let (status, text, _) = test_api.send_with(key, "POST", "/v1/pushes", &body);
+        let told: Value = serde_json::from_str(&text).expect("JSON");
+        (status, told)
+    };
+    let target = || match test_api.asked().pop() {
+        Some(Command::Push(PushCommand::Push(order))) => order.target,
+        other => panic!("{other:?}"),
+    };
+    let ann = DeviceUser::parse("ann").expect("a name");
+    let ios = TagExpression::Tag(Tag::parse("ios").expect("a name"));
+    let (status, told) = push(r#""user": "ann", "user_tags": "ios", "last_active": true"#, false);
+    assert_eq!((status, &told["outcomes"]), (200, &json!([])));
+    let (user, tags) = (ann.clone(), Some(ios.clone()));
+    assert_eq!(target(), PushTarget::User(UserTarget { user, tags, last_active: true }));
+    // A push with a key, or for later, is stored with its audience.
+    let (status, told) = push(r#""user": "ann", "user_tags": "ios""#, true);
+    assert_eq!((status, &told["state"]), (200, &json!("finished")));
+    let PushTarget::Audience(audience) = target() else { panic!() };
+    assert_eq!((&audience.user, &audience.tags), (&Some(ann), &Some(ios)));
+    for (target, key, why) in [
+        (r#""user": """#, false, "the name of a user"),
+        (r#""user": "a", "tag": "b""#, false, "exactly one of"),
+        (r#""all": true, "last_active": true"#, false, "need `user`"),
+        (r#""tag": "a", "user_tags": "b""#, false, "need `user`"),
+        (r#""user": "a", "last_active": true"#, true, "`last_active` is for a push"),
+        (r#""user": "a", "user_tags": {}"#, false, "`user_tags` must be a tag"),
+        (r#""user": "a", "devices_per_s": 1"#, false, "`devices_per_s` needs"),
+    ] {
+        let (status, told) = push(target, key);
+        let message = told["error"]["message"].as_str().expect("text");
+        assert!(status == 400 && message.contains(why), "{target}: {message}");
+    }
+    let path = "/v1/products/shop/devices/d/user";
+    let of_document = "/v1/products/{product}/devices/{device}/user";
+    for (method, body, user) in [
+        ("PUT", r#"{"user": "ann@example.org"}"#, json!("ann@example.org")),
+        ("DELETE", "", json!(null)),
+    ] {
+        let (status, told) = test_api.json(method, path, body);
+        assert_eq!((status, &told["user"]), (200, &user));
+        check_answer(&method.to_lowercase(), of_document, &told);
+    }
+    let many = "/v1/device/user?product=shop&device=many";
+    let (status, told) = test_api.json("PUT", many, r#"{"user": "ann"}"#);
+    assert_eq!((status, &told["error"]["code"]), (409, &json!("too_many_devices")));
+    assert_eq!(test_api.json("PUT", path, r#"{"user": "a\nb"}"#).0, 400);
+    let (status, told) =
+        test_api.json("GET", "/v1/products/shop/owners/ann@example.org/devices", "");
+    assert_eq!((status, &told["devices"][0]["user"]), (200, &json!("ann@example.org")));
+    check_answer("get", "/v1/products/{product}/owners/{owner}/devices", &told);
 }

@@ -29,6 +29,7 @@ pub(super) fn state(name: &str) -> DeviceState {
         inflight: 1,
         waiting: 2,
         tags: vec![Tag::parse("berlin").expect("allowed")],
+        user: None,
         blocked: false,
     }
 }
@@ -747,7 +748,7 @@ fn devices_are_told_and_ordered_about() {
         PushCommand::Block { product: p(), device: d(), blocked: true },
         PushCommand::Block { product: p(), device: d(), blocked: false },
         PushCommand::SetTags { product: p(), device: d(), tags },
-        PushCommand::Token { product: p(), device: d(), until: 1_760_000_005 },
+        PushCommand::Token { product: p(), device: d(), user: None, until: 1_760_000_005 },
     ];
     assert_eq!(test_api.asked(), expected.map(Command::Push));
     let (status, told) = test_api.json("PUT", &format!("{path}/a/tags"), r#"{"tags": ["t", "u"]}"#);

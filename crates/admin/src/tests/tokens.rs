@@ -128,6 +128,9 @@ fn answer(command: &Command) -> Answer {
         Command::Push(PushCommand::List { .. }) => {
             Answer::Push(PushAnswer::Page { devices: Vec::new(), next: None })
         }
+        Command::Push(PushCommand::UserDevices { .. }) => {
+            Answer::Push(PushAnswer::Devices(Vec::new()))
+        }
         Command::Push(PushCommand::Segments(_)) => {
             let name = SegmentName::parse("regulars").expect("a name");
             let tags = TagExpression::Tag(Tag::parse("berlin").expect("a name"));
@@ -196,6 +199,7 @@ fn state(device: &DeviceId) -> DeviceState {
         inflight: 0,
         waiting: 0,
         tags: Vec::new(),
+        user: None,
         blocked: false,
     }
 }
@@ -230,6 +234,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         ("{product}", "shop"),
         ("{device}", "till-7"),
         ("{segment}", "regulars"),
+        ("{owner}", "ann"),
         ("{client}", "c"),
         ("{webhook}", "0"),
         ("{topic}", "t"),
@@ -268,6 +273,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         "/v1/backup" => r#"{"to": "/b"}"#,
         "/v1/pushes" => r#"{"product": "shop", "device": "d", "body": "b"}"#,
         "/v1/products/{product}/devices/query" => r#"{"devices": ["d"]}"#,
+        "/v1/products/{product}/devices/{device}/user" | "/v1/device/user" => r#"{"user": "ann"}"#,
         "/v1/products/{product}/segments/{segment}" => r#"{"tags": "berlin"}"#,
         "/v1/products/{product}/devices/{device}/tags" | "/v1/device/tags" => r#"{"tags": []}"#,
         "/v1/products/{product}/devices/{device}/token" | "/v1/device/token" => r#"{"ttl_s": 5}"#,

@@ -31,6 +31,15 @@ enum Action {
     Block(Device),
     /// Unblock a device
     Unblock(Device),
+    /// Give a device to a user; pushes queued for an earlier user are removed
+    Give {
+        #[command(flatten)]
+        device: Device,
+        /// The user: the app's own name for a person, or an account of chat
+        user: String,
+    },
+    /// Take a device from its user; pushes queued for it are removed
+    Take(Device),
 }
 
 #[derive(Args)]
@@ -64,6 +73,11 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             (device, server.call("POST", &device.path("/kick"), Some(&order))?)
         }
         Action::Block(device) => (device, server.call("PUT", &device.path("/block"), None)?),
+        Action::Give { device, user } => {
+            let order = json!({ "user": user });
+            (device, server.call("PUT", &device.path("/user"), Some(&order))?)
+        }
+        Action::Take(device) => (device, server.call("DELETE", &device.path("/user"), None)?),
         Action::Unblock(device) => (device, server.call("DELETE", &device.path("/block"), None)?),
     };
     Ok(match as_json {
@@ -73,6 +87,9 @@ fn act(arguments: &Arguments) -> Result<String, String> {
 }
 
 fn outcome(answer: &Value) -> &'static str {
+    if let Some(user) = answer.get("user") {
+        return if user.is_null() { "belongs to nobody" } else { "belongs to the user" };
+    }
     match (answer["was_online"].as_bool(), answer["blocked"].as_bool()) {
         (Some(true), _) => "disconnected",
         (Some(false), _) => "was not connected",

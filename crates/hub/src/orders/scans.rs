@@ -2,8 +2,9 @@
 //! product.
 //!
 //! A scan goes through slots in rising order and never back: all slots for a product, the members'
-//! slots for a tag, or the places in the list of an audience that names its devices. Records keep their slots, so a device that had its record when the scan began
-//! and keeps it is visited exactly once; a device registered meanwhile is visited at most once.
+//! slots for a tag, or the places in the list of an audience that names its devices. Records keep
+//! their slots, so a device that had its record when the scan began and keeps it is visited exactly
+//! once; a device registered meanwhile is visited at most once.
 //! Several scans take turns.
 
 use crate::push::Sending;
@@ -233,8 +234,8 @@ impl DeviceScan {
         if is_wanted { Step::Listed(place as usize) } else { Step::Nothing }
     }
 
-    /// The next slot whose device has one of the tags, or the user, that the selection needs; absent
-    /// if the selection needs none.
+    /// The next slot whose device has one of the tags, or the user, that the selection needs;
+    /// absent if the selection needs none.
     fn needed(&self, registry: &Registry) -> Option<Option<u32>> {
         let product = self.product?;
         let next = |tag: &Tag| registry.next_tagged(product, tag, self.from);

@@ -164,7 +164,7 @@ fn a_bearer_token_is_good_for_its_device_until_its_time() {
     let mut world = strict();
     let (product, device) = (ProductKey::parse("p").expect("a name"), id("d"));
     let until = WALL_MS / 1_000 + 60;
-    let token = match world.command(PushCommand::Token { product, device, until }) {
+    let token = match world.command(PushCommand::Token { product, device, user: None, until }) {
         PushAnswer::Token(Some(token)) => token,
         other => panic!("no token: {other:?}"),
     };
@@ -303,7 +303,7 @@ fn a_session_token_does_not_outlive_what_proved_the_device_however_often_it_is_r
     let token = |world: &mut HubHarness, seconds: u64| {
         let until = world.now.wall_ms / 1_000 + seconds;
         let product = ProductKey::parse("p").expect("a name");
-        match world.command(PushCommand::Token { product, device: id("d"), until }) {
+        match world.command(PushCommand::Token { product, device: id("d"), user: None, until }) {
             PushAnswer::Token(Some(token)) => Proof::Token(token.into_bytes().into()),
             other => panic!("no token: {other:?}"),
         }

@@ -3,7 +3,7 @@
 use crate::harness::{HubHarness, id, limited, order, product, settings, tag};
 use crate::many::{Pair, owner, rest, waiting};
 use hub::Settings;
-use model::audience::{Audience, DeviceList, DeviceNames, TagExpression};
+use model::audience::{Audience, DeviceList, DeviceListDraft, TagExpression};
 use model::id::{MessageId, ProductKey, SegmentName};
 use model::ports::log::{StoreError, Table};
 use model::ports::pushes::{
@@ -27,7 +27,7 @@ fn not(tags: TagExpression) -> TagExpression {
 }
 
 fn list(names: &[&str]) -> Option<DeviceList> {
-    let mut made = DeviceNames::default();
+    let mut made = DeviceListDraft::default();
     names.iter().for_each(|name| made.add(name).expect("a name"));
     Some(made.list())
 }

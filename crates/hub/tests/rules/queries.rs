@@ -81,7 +81,7 @@ fn names_of_an_unknown_product_are_answered() {
     ] {
         assert_eq!(world.command(command), PushAnswer::UnknownProduct);
     }
-    let token = PushCommand::Token { product, device: id("d"), until: 0 };
+    let token = PushCommand::Token { product, device: id("d"), user: None, until: 0 };
     assert_eq!(world.command(token), PushAnswer::Token(None));
 }
 

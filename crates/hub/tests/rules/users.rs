@@ -8,6 +8,7 @@ use model::id::{DeviceUser, MessageId, ProductKey};
 use model::ports::log::StoreError;
 use model::ports::pushes::{PushAnswer, PushCommand, PushOrder, PushTarget};
 use model::push::{Outcome, Rejection};
+use model::request::{Proof, PushDelivery};
 use model::timeline::Space;
 use std::sync::Arc;
 
@@ -150,6 +151,50 @@ fn a_device_that_changes_hands_leaves_the_pushes_of_its_old_user_wherever_the_ki
             }
         }
     }
+}
+
+#[test]
+fn a_bind_with_the_token_of_a_user_gives_the_device_before_anything_is_sent_to_it() {
+    let mut world = HubHarness::new();
+    let until = world.now.wall_ms / 1_000 + 3_600;
+    let token = |world: &mut HubHarness, name: &str| {
+        let (product, device, user) = (key(), id("d0"), user(name));
+        match world.command(PushCommand::Token { product, device, user, until }) {
+            PushAnswer::Token(Some(token)) => token,
+            other => panic!("no token: {other:?}"),
+        }
+    };
+    let bind = |token: &str| {
+        let mut bind = HubHarness::bind("d0");
+        bind.proof = Proof::Token(token.as_bytes().into());
+        bind
+    };
+    let [ann, bob, nobody] = ["ann@example.org", "bob", ""].map(|name| token(&mut world, name));
+    let seat = world.seat_with(bind(&ann));
+    world.close(&seat);
+    assert_eq!(push(&mut world, "d0", "ann@example.org"), Some(Outcome::Stored));
+    // A token without a user changes nothing.
+    let seat = world.seat_with(bind(&nobody));
+    assert_eq!(seat.bound.offline_count, 1);
+    world.close(&seat);
+    world.pushes();
+    for kill in [false, true] {
+        let seat = world.seat_with(bind(&bob));
+        assert_eq!((seat.bound.offline_count, world.pushes()), (0, vec![]), "{kill}");
+        assert_eq!((of(&mut world, "bob").len(), of(&mut world, "ann@example.org").len()), (1, 0));
+        world.close(&seat);
+        world.restart();
+        rest(&mut world);
+    }
+    // A token is for its user alone.
+    let hex = |name: &str| name.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    for forged in [bob.replace(&hex("bob"), &hex("ann")), format!("{nobody}.{}", hex("ann"))] {
+        let conn = world.conn();
+        let answer = world.try_bind(conn, bind(&forged));
+        assert!(matches!(answer, PushDelivery::Refused(_)), "{answer:?}");
+    }
+    assert_eq!(of(&mut world, "bob"), ["d0"]);
+    world.hub.audit();
 }
 
 #[test]

@@ -166,6 +166,8 @@ pub enum PushCommand {
         product: ProductKey,
         /// Device, by its name within the product.
         device: DeviceId,
+        /// User to whom a Bind with the token gives the device.
+        user: Option<DeviceUser>,
         /// Unix second until which it is good.
         until: u64,
     },
@@ -199,7 +201,8 @@ pub struct PushOrder {
     /// Unix milliseconds at which the push is sent; at once when absent. A scheduled push is
     /// answered with its counts, whatever its target, and its id contains this time.
     pub send_at_ms: Option<u64>,
-    /// Devices a second that a tag, a product or an audience is visited at, at most; at full speed when absent.
+    /// Devices a second that a tag, a product or an audience is visited at, at most; at full speed
+    /// when absent.
     pub devices_per_s: Option<NonZeroU32>,
     /// The application's own name for this order, 1 to [`PushOrder::KEY_BYTES_MAX`] bytes. The
     /// order is on stable storage before anything is sent, and a repeated one is answered with the

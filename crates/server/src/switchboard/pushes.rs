@@ -13,7 +13,7 @@ use model::id::{DeviceId, MessageId, ProductKey, ShardId};
 use model::ports::control::{Answer, Command, Reply};
 use model::ports::log::RowHome;
 use model::ports::pushes::{
-    DeviceState, OrderState, PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget,
+    DeviceState, OrderState, PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget, UserTarget,
 };
 use model::push::{Outcome, Rejection};
 use model::request::owner;
@@ -41,7 +41,8 @@ impl<O: Outside + Send> Switchboard<O> {
             PushCommand::Kick { ref product, ref device, .. }
             | PushCommand::EndBanned { ref product, ref device }
             | PushCommand::Block { ref product, ref device, .. }
-            | PushCommand::SetTags { ref product, ref device, .. } => {
+            | PushCommand::SetTags { ref product, ref device, .. }
+            | PushCommand::SetUser { ref product, ref device, .. } => {
                 let owner = self.owner(product, device);
                 self.gather(vec![(owner, command.into())], reply);
             }
@@ -59,6 +60,7 @@ impl<O: Outside + Send> Switchboard<O> {
             PushCommand::Count { product, target } => self.count(product, target, reply),
             PushCommand::Orders { count, .. } => self.orders(command, count as usize, reply),
             PushCommand::PushCounts(_)
+            | PushCommand::UserDevices { .. }
             | PushCommand::Configure { .. }
             | PushCommand::PutProduct(_)
             | PushCommand::DropProduct(_) => self.gather_from_all(command.into(), reply),
@@ -80,6 +82,7 @@ impl<O: Outside + Send> Switchboard<O> {
     fn push(&self, order: PushOrder, reply: Reply) {
         let devices = match &order.target {
             PushTarget::Devices(devices) if order.send_at_ms.is_none() => devices,
+            PushTarget::User(_) => return self.push_to_user(order, reply),
             _ => {
                 let (product, target) = (order.product.clone(), order.target.clone());
                 let this = self.clone();
@@ -99,6 +102,35 @@ impl<O: Outside + Send> Switchboard<O> {
             true => self.push_with_key(order, split, reply),
             false => self.gather(parts_of(&order, split), reply),
         }
+    }
+
+    /// All shards are asked for the user's devices; then these are pushed to by name, and each of
+    /// them judges whether it still belongs to the user.
+    fn push_to_user(&self, order: PushOrder, reply: Reply) {
+        let PushTarget::User(UserTarget { user, tags, last_active }) = order.target.clone() else {
+            return;
+        };
+        let this = self.clone();
+        let (product, of) = (order.product.clone(), user.clone());
+        let told = move |answer: Answer| {
+            let Answer::Push(PushAnswer::Devices(mut devices)) = answer else {
+                return reply(answer);
+            };
+            let wanted = |device: &DeviceState| {
+                tags.as_ref().is_none_or(|tags| tags.holds(&|tag| device.tags.contains(tag)))
+            };
+            devices.retain(wanted);
+            if last_active {
+                let last =
+                    devices.into_iter().max_by_key(|it| (it.online, it.seen_ms, it.since_ms));
+                devices = last.into_iter().collect();
+            }
+            let devices = devices.into_iter().map(|state| state.device).collect();
+            let target = PushTarget::Devices(devices);
+            this.push(PushOrder { target, user: Some(user), ..order }, reply);
+        };
+        let command = PushCommand::UserDevices { product, user: of };
+        self.gather_from_all(command.into(), Box::new(told));
     }
 
     /// The shard that has the saved segments.

@@ -88,7 +88,8 @@ impl Refusal {
             Refusal::FolderTaken => "The folder exists and is not empty.",
             Refusal::Refused => {
                 "Nothing was done. `refused`: refused by the broker. `users_full`, `tokens_full`, \
-                 `bans_full`, `too_many_segments`: the maximum number is reached. `token_exists`: the name is taken."
+                 `bans_full`, `too_many_segments`, `too_many_devices`: the maximum number is \
+                 reached. `token_exists`: the name is taken."
             }
             Refusal::ChatRefused => {
                 "Nothing was done, and the code says why, as in the IM protocol (IM 8.2): \

@@ -3,7 +3,7 @@
 mod states;
 
 use super::*;
-use crate::orders::audience::SegmentBody;
+use crate::orders::audience::{DeviceUserBody, SegmentBody, device_user};
 use crate::orders::bans::BanBody;
 use crate::orders::chat::{
     BroadcastBody, ChangeBody, GroupBody, MessageBody, MuteBody, RecallBody,
@@ -277,6 +277,9 @@ fn every_example_of_an_order_is_one() {
                 Some("Tags") => {
                     body::read::<TagsBody>(&body).and_then(|tags| tags.tags(&limits)).map(drop)
                 }
+                Some("DeviceUserOrder") => body::read::<DeviceUserBody>(&body)
+                    .and_then(|order| device_user(&order.user))
+                    .map(drop),
                 Some("SegmentOrder") => {
                     body::read::<SegmentBody>(&body).and_then(|segment| segment.tags()).map(drop)
                 }
@@ -320,5 +323,5 @@ fn every_example_of_an_order_is_one() {
             seen.insert(schema.expect("named").to_owned());
         }
     }
-    assert_eq!(seen.len(), 26);
+    assert_eq!(seen.len(), 27);
 }

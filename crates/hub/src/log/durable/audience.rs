@@ -1,7 +1,7 @@
 //! An audience among the bytes of an order's row, and the row of a saved segment.
 //!
 //! ```text
-//!  audience:    flags (1), the user, the expression over tags, the devices, those that are excepted
+//!  audience:    flags (1), the user, the expression over tags, the devices, the exceptions
 //!  expression:  0 tag | 1 count (1) parts | 2 count (1) parts | 3 part        tag, and, or, not
 //!  devices:     count (4, little endian), names
 //! ```
@@ -9,7 +9,7 @@
 
 use super::bytes::{self, text};
 use base::bytes::ByteReader;
-use model::audience::{Audience, DeviceList, DeviceNames, TagExpression};
+use model::audience::{Audience, DeviceList, DeviceListDraft, TagExpression};
 use model::id::{DeviceUser, ProductKey, SegmentName};
 use model::ports::log::RowHome;
 
@@ -55,7 +55,7 @@ pub(super) fn take(from: &mut ByteReader<'_>) -> Option<Audience> {
 }
 
 fn take_devices(from: &mut ByteReader<'_>) -> Option<DeviceList> {
-    let (count, mut names) = (from.u32()?, DeviceNames::default());
+    let (count, mut names) = (from.u32()?, DeviceListDraft::default());
     for _ in 0..count {
         names.add(from.short_text()?).ok()?;
     }

@@ -459,7 +459,7 @@ fn take_named(from: &mut ByteReader<'_>) -> Option<Named> {
 mod tests {
     use super::*;
     use base::hash::HashKey;
-    use model::audience::{Audience, DeviceNames, TagExpression};
+    use model::audience::{Audience, DeviceListDraft, TagExpression};
     use model::id::{DeviceUser, Tag};
     use model::timeline::Space;
 
@@ -506,7 +506,7 @@ mod tests {
             Ordered::Change(Change { kind, push: MessageId(7), product })
         };
         let list = |names: &[&str]| {
-            let mut made = DeviceNames::default();
+            let mut made = DeviceListDraft::default();
             names.iter().for_each(|name| made.add(name).expect("allowed"));
             Some(made.list())
         };
