@@ -85,7 +85,7 @@ enum Command {
     /// Convert another server's configuration
     Config(config::Arguments),
     /// Push a message to devices
-    Push(push::Arguments),
+    Push(Box<push::Arguments>),
     /// List, show, save or remove segments: named expressions over the tags of devices
     Segment(segment::Arguments),
     /// Show a running server's status; exit code 0: ready, 1: not ready, 2: no answer
@@ -215,7 +215,7 @@ fn run() -> ExitCode {
         Command::Undrain(arguments) => drain::undrain(&arguments),
         Command::Top(arguments) => top::top(&arguments),
         Command::Trace(arguments) => trace::trace(&arguments),
-        Command::Push(arguments) => push::push(arguments),
+        Command::Push(arguments) => push::push(*arguments),
         Command::Segment(arguments) => segment::segment(arguments),
         Command::Devices(arguments) => devices::devices(arguments),
         Command::Pub(arguments) => mqtt::publish::publish(*arguments),

@@ -217,7 +217,10 @@ impl Hub {
         sending: &Sending,
         fx: &mut Effects,
     ) -> Result<Key, Outcome> {
-        self.mirror(now, to, &sending.push, fx);
+        let known = self.registry.find(to.product, to.id.as_str());
+        if known.map_or(sending.user.is_none(), |key| self.is_for(key, sending)) {
+            self.mirror(now, to, &sending.push, fx);
+        }
         let (key, is_new) = self.find_place(now, to, sending, fx)?;
         if !is_new && !self.catch_up(now, key, sending.push.id, fx) {
             let busy = Outcome::Rejected(Rejection::Busy);

@@ -346,7 +346,7 @@ impl Hub {
         if device.blocked() {
             return rejected(Rejection::DeviceBlocked);
         }
-        if sending.user.is_some() && sending.user.as_ref() != self.registry.user_soon(key) {
+        if !self.is_for(key, sending) {
             return rejected(Rejection::UserChanged);
         }
         if device.presence() == BindState::Never && !product.store_for_unknown {
@@ -377,6 +377,11 @@ impl Hub {
             return rejected(Rejection::Busy);
         }
         Ok(room)
+    }
+
+    /// Whether a device belongs to the user of a push, if the push is for one.
+    pub(crate) fn is_for(&self, key: Key, sending: &Sending) -> bool {
+        sending.user.is_none() || sending.user.as_ref() == self.registry.user_soon(key)
     }
 
     /// Publishes a device's push on its product's topic too, whatever its outcome at the device;

@@ -95,6 +95,15 @@ fn a_push_to_a_user_is_refused_by_devices_of_others() {
         world.seat(device);
         assert_eq!(push(&mut world, device, to), Some(outcome), "{device} {to}");
     }
+    // Nor is it published where the device's new user may read it.
+    world.change(|_, product| product.topic = Some("push/%d".into()));
+    world.restart();
+    let told =
+        [("d0", "ann"), ("d0", "bob"), ("d1", "ann"), ("unknown", "ann")].map(|(device, to)| {
+            push(&mut world, device, to);
+            world.mirrors().len()
+        });
+    assert_eq!(told, [1, 0, 0, 0]);
     // The change is at the log: the device is no longer the old user's.
     world.keeps = false;
     let reply = give(&mut world, "d0", "bob");
