@@ -5,6 +5,7 @@
 //! survive a restart (products, blocks, tags) take effect, and are answered, once the log has
 //! stored them.
 
+use crate::log::durable::device::Cut;
 use crate::log::durable::order::{Change as PushChange, ChangeKind};
 use crate::log::durable::product;
 use crate::log::pending::{Order, OrderWhat, PendingCall};
@@ -15,11 +16,10 @@ use crate::session::Farewell;
 use crate::{Effects, Hub};
 use base::slab::Key;
 use base::time::Now;
-use model::id::{DeviceId, DeviceUser, MessageId, ProductKey};
+use model::id::{DeviceId, ProductKey};
 use model::ports::log::{Table, Write};
 use model::ports::pushes::{PushAnswer, PushCommand};
 use model::product::Product;
-use model::push::{Outcome, Rejection};
 use model::request::Refusal;
 use std::sync::Arc;
 
@@ -81,9 +81,9 @@ impl Hub {
                     }
                 }
             }
-            PushCommand::SetUser { id, product, device, user } => {
+            PushCommand::SetUser { product, device, user } => {
                 match self.user_change(now, (&product, &device), user.as_ref()) {
-                    Ok(key) => return self.order_change(reply, key, Change::User(user, id), fx),
+                    Ok(key) => return self.order_change(reply, key, Change::User(user), fx),
                     Err(answer) => answer,
                 }
             }
@@ -179,9 +179,10 @@ impl Hub {
         fx: &mut Effects,
     ) {
         self.registry.row_answered(key, is_stored);
+        let cut = self.registry.take_cut(key);
         let waiting = self.registry.change_over(key);
         let answer = match is_stored {
-            true => PushAnswer::Done(self.change(now, key, change, fx)),
+            true => PushAnswer::Done(self.change(now, key, (change, cut), fx)),
             false => PushAnswer::StoreFailed,
         };
         fx.answers.push((reply, answer));
@@ -211,7 +212,13 @@ impl Hub {
     }
 
     /// Applies a stored change to a device. False if the device is gone.
-    fn change(&mut self, now: Now, key: Key, change: Change, fx: &mut Effects) -> bool {
+    fn change(
+        &mut self,
+        now: Now,
+        key: Key,
+        (change, cut): (Change, Option<Cut>),
+        fx: &mut Effects,
+    ) -> bool {
         match change {
             Change::Block(blocked) => self.set_blocked(now, key, blocked, fx),
             Change::Tags(tags) => {
@@ -220,54 +227,8 @@ impl Hub {
                 self.registry.set_tags(now, key, &tags);
                 is_known
             }
-            Change::User(user, by) => self.give(now, key, user, by, fx),
+            Change::User(user) => self.give(now, key, (user, cut), fx),
         }
-    }
-
-    /// The record of a device that is to be given to a user, who has room for it.
-    fn user_change(
-        &mut self,
-        now: Now,
-        (product, device): (&ProductKey, &DeviceId),
-        user: Option<&DeviceUser>,
-    ) -> Result<Key, PushAnswer> {
-        let number = self.registry.products.number(product).ok_or(PushAnswer::UnknownProduct)?;
-        let max = usize::from(self.settings.limits.pushes.devices_a_user_max);
-        let known = self.registry.find(number, device.as_str());
-        let is_own = known.is_some_and(|key| self.registry.user_soon(key) == user);
-        let is_full = user.is_some_and(|user| self.registry.devices_of(number, user) >= max);
-        if is_full && !is_own {
-            return Err(PushAnswer::Done(false));
-        }
-        self.changeable(now, product, device)
-    }
-
-    /// Gives a device to a user, or to nobody. Pushes that were ordered before, while it belonged
-    /// to another user, leave its queue. False if the device is gone.
-    pub(crate) fn give(
-        &mut self,
-        now: Now,
-        key: Key,
-        user: Option<DeviceUser>,
-        by: MessageId,
-        fx: &mut Effects,
-    ) -> bool {
-        let Some(device) = self.registry.at(key) else { return false };
-        let leaves = self.registry.leaves_user(device, user.as_ref());
-        self.registry.set_user(now, key, user);
-        if !leaves {
-            return true;
-        }
-        self.registry.set_cut(key.slot, by);
-        let queue = self.registry.at_mut(key).and_then(|device| device.queue_mut());
-        let Some(queue) = queue else { return true };
-        let before: Vec<_> = queue.items().map(|item| item.id).filter(|id| *id < by).collect();
-        let items: Vec<_> = before.into_iter().filter_map(|id| queue.remove(id)).collect();
-        for item in items {
-            self.end(now, key, item, Outcome::Rejected(Rejection::UserChanged), fx);
-        }
-        self.pump(now, key, fx);
-        true
     }
 
     fn put_product(&mut self, reply: u64, product: Product, fx: &mut Effects) {
@@ -292,7 +253,7 @@ impl Hub {
     }
 
     /// The record of a device that is about to be changed; a new one for an unknown device.
-    fn changeable(
+    pub(crate) fn changeable(
         &mut self,
         now: Now,
         product: &ProductKey,

@@ -36,6 +36,7 @@ mod segments;
 mod service;
 mod session;
 mod upkeep;
+mod users;
 mod waits;
 
 pub use log::durable::{decode_event, encode_event, home_parts, owner_of_row, timeline_of};

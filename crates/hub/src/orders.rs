@@ -473,7 +473,14 @@ impl Hub {
             return;
         }
         let (push, receipts) = (to_many.push.clone(), to_many.receipts);
-        let sending = Sending { push, user: None, receipts, counted: true };
+        let user = match &to_many.target {
+            PushTarget::Audience(audience) => audience.user.clone(),
+            PushTarget::Devices(_)
+            | PushTarget::Tag(_)
+            | PushTarget::Product
+            | PushTarget::User(_) => None,
+        };
+        let sending = Sending { push, user, receipts, counted: true };
         let selection = match (&to_many.target, Selection::of(&to_many.target)) {
             (_, Some(selection)) => selection,
             (PushTarget::Devices(devices), None) => {
@@ -618,7 +625,9 @@ impl Hub {
         if self.is_through(key, id) {
             return;
         }
-        self.mirror_at(now, key, &sending.push, fx);
+        if self.is_for(key, sending) {
+            self.mirror_at(now, key, &sending.push, fx);
+        }
         self.jobs.matched(id, None);
         if let Some(outcome) = self.place(now, key, sending, fx) {
             self.jobs.ended(id, false, outcome);
@@ -634,7 +643,9 @@ impl Hub {
         if self.has_come(id, timeline, key) {
             return;
         }
-        self.mirror(now, to, &sending.push, fx);
+        if key.map_or(sending.user.is_none(), |key| self.is_for(key, sending)) {
+            self.mirror(now, to, &sending.push, fx);
+        }
         self.jobs.matched(id, None);
         let outcome = match self.find_place(now, to, sending, fx) {
             Err(outcome) => Some(outcome),

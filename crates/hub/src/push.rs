@@ -381,7 +381,7 @@ impl Hub {
 
     /// Whether a device belongs to the user of a push, if the push is for one.
     pub(crate) fn is_for(&self, key: Key, sending: &Sending) -> bool {
-        sending.user.is_none() || sending.user.as_ref() == self.registry.user_soon(key)
+        sending.user.as_ref().is_none_or(|user| self.registry.belongs_to(key, user))
     }
 
     /// Publishes a device's push on its product's topic too, whatever its outcome at the device;

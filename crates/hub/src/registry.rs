@@ -19,13 +19,14 @@ use self::products::Products;
 use self::rows::Rows;
 use self::tags::{Group, Groups};
 use crate::log::durable;
+use crate::log::durable::device::Cut;
 use crate::{Effects, Settings};
 use base::hash::HashKey;
 use base::index::Index;
 use base::slab::{Key, Slab};
 use base::time::Now;
 use model::close::CloseReason;
-use model::id::{ConnRef, DeviceId, DeviceUser, MessageId, ProductKey, Tag};
+use model::id::{ConnRef, DeviceId, DeviceUser, ProductKey, Tag};
 use model::ports::control::disconnections::Parting;
 use model::ports::events::{DeviceEvent, DeviceWhat};
 use model::presence::{OnlineState, PresenceVersion, Principal, Transition};
@@ -66,9 +67,8 @@ pub(crate) struct Registry {
     /// Names of protocols, by number; the first is empty.
     protocols: Vec<&'static str>,
     groups: Groups,
-    /// By slot, the order that gave a device to another user: pushes from before it are not the new
-    /// user's.
-    cuts: BTreeMap<u32, MessageId>,
+    /// By slot, the pushes that a device that has changed hands left behind.
+    cuts: BTreeMap<u32, Cut>,
     rows: Rows,
     online: u64,
 }
@@ -324,13 +324,13 @@ impl Registry {
         self.groups.size(product, Group::User(user.clone()))
     }
 
-    /// The order that gave the device in this slot to another user, if one did.
-    pub fn cut(&self, slot: u32) -> Option<MessageId> {
-        self.cuts.get(&slot).copied()
+    /// The pushes that the device in this slot left behind, if it has changed hands.
+    pub fn cut(&self, slot: u32) -> Option<&Cut> {
+        self.cuts.get(&slot)
     }
 
-    /// Notes the order that gave the device in this slot to another user.
-    pub fn set_cut(&mut self, slot: u32, cut: MessageId) {
+    /// Notes the pushes that the device in this slot left behind when it changed hands.
+    pub fn set_cut(&mut self, slot: u32, cut: Cut) {
         self.cuts.insert(slot, cut);
     }
 

@@ -294,9 +294,8 @@ impl Hub {
         self.restoring.owners.insert(timeline, Owner::Device(key));
         self.registry.set_tags(now, key, &row.tags);
         self.registry.set_user(now, key, row.user);
-        if row.cut != 0 {
-            self.registry.set_cut(key.slot, MessageId(row.cut));
-            self.epochs.restore_id(row.cut);
+        if let Some(cut) = row.cut {
+            self.registry.set_cut(key.slot, cut);
         }
         let protocol = self.registry.protocol(row.protocol);
         let device = self.registry.at_mut(key)?;
@@ -352,7 +351,7 @@ impl Hub {
         let of = of.map(|product| &product.key);
         let cancelled = of.filter(|of| self.jobs.is_cancelled(id, Some(of))).cloned();
         // The push was queued while the device belonged to another user.
-        let is_cut = self.registry.cut(key.slot).is_some_and(|cut| id < cut);
+        let is_cut = self.registry.cut(key.slot).is_some_and(|cut| cut.has(seq, id));
         let Some(device) = self.registry.at_mut(key) else { return false };
         let queue = &mut device.extra().queue;
         let mut item = Item::stub(id, seq, label);

@@ -14,7 +14,7 @@ use base::slab::Key;
 use base::time::Now;
 use model::close::CloseReason;
 use model::counters::PushCounter;
-use model::id::{ConnRef, DeviceId, DeviceRef, MessageId, ProductKey};
+use model::id::{ConnRef, DeviceId, DeviceRef, ProductKey};
 use model::ports::events::DeviceWhat;
 use model::presence::{OnlineState, PresenceVersion};
 use model::product::Product;
@@ -300,13 +300,14 @@ impl Hub {
         let max = usize::from(self.settings.limits.pushes.devices_a_user_max);
         let Some(device) = self.registry.at(key) else { return false };
         let is_full = self.registry.devices_of(device.product, &user) >= max;
-        if self.registry.user_soon(key) == Some(&user) {
+        // A change at the log may give it to the user, too, but only later.
+        if self.registry.user_of(device) == Some(&user) {
             return false;
         }
-        let last = device.queue().and_then(|queue| queue.items().map(|item| item.id).max());
-        let by = MessageId(last.map_or(1, |last| last.0.saturating_add(1)));
+        // What the change at the log takes from the queue is no longer all.
+        self.registry.take_cut(key);
         // A user with too many devices gets no more of them, but the old user has lost this one.
-        self.give(now, key, Some(user).filter(|_| !is_full), by, fx)
+        self.give(now, key, (Some(user).filter(|_| !is_full), None), fx)
     }
 
     /// Ends the previous session without handing its unstored pushes to the store: they are sent

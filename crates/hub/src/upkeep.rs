@@ -9,7 +9,7 @@
 use crate::log::cleanup::CleanupTask;
 use crate::log::pending::{OrderWhat, PendingCall};
 use crate::registry::device::Device;
-use crate::registry::rows::ROWS_WAITING_MAX;
+use crate::registry::rows::{Change, ROWS_WAITING_MAX};
 use crate::{Effects, Hub};
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -76,7 +76,11 @@ impl Hub {
         if let PendingCall::Order(order) = &pending
             && let OrderWhat::Change(key, change) = &order.what
         {
-            self.registry.change(*key, change);
+            let cut = match change {
+                Change::User(user) => self.cut_for(*key, user.as_ref()),
+                Change::Block(_) | Change::Tags(_) => None,
+            };
+            self.registry.change(*key, change, cut);
         }
         if let Some(write) = self.registry.row(key, self.jobs.through(key.slot)) {
             self.log.write(pending, write, fx);

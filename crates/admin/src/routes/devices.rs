@@ -120,9 +120,9 @@ pub(crate) async fn of_user(State(api): Api, path: Pair) -> Told<Devices> {
 }
 
 async fn set_user(api: &Shared, of: OfDevice, user: Option<DeviceUser>) -> Told<OwnedDevice> {
-    let (OfDevice(product, device), id) = (of, api.control.next_id());
+    let OfDevice(product, device) = of;
     let told = user.as_ref().map(|user| user.as_str().into());
-    let command = PushCommand::SetUser { id, product, device, user };
+    let command = PushCommand::SetUser { product, device, user };
     match done(api, Command::Push(command)).await? {
         true => Ok(Json(OwnedDevice { user: told })),
         false => Err(Fault::too_many_devices(api.limits().pushes.devices_a_user_max)),

@@ -696,6 +696,13 @@ impl Jobs {
         states.take(count).collect()
     }
 
+    /// The last offset of a copy in a timeline that ended and is still to be recorded.
+    pub fn last_settled(&self, timeline: TimelineId) -> Option<Seq> {
+        let due = self.due.keys().filter_map(|id| self.jobs.get(id));
+        let of = due.flat_map(|job| &job.settled).filter(|it| it.timeline == timeline);
+        of.filter_map(|it| it.seq).max()
+    }
+
     /// Ended devices that no row on stable storage records.
     pub fn untold(&self) -> usize {
         let due = self.due.keys().filter_map(|id| self.jobs.get(id));

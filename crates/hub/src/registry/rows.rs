@@ -10,8 +10,8 @@
 
 use super::Registry;
 use super::device::{BindState, Device};
-use crate::log::durable::device::{self, DeviceRow};
-use crate::log::pending::PendingCall;
+use crate::log::durable::device::{self, Cut, DeviceRow};
+use crate::log::pending::{OrderWhat, PendingCall};
 use base::slab::Key;
 use model::id::{DeviceId, DeviceUser, MessageId, ProductKey, Tag};
 use model::ports::log::{Table, Write};
@@ -24,8 +24,8 @@ pub(crate) enum Change {
     Block(bool),
     /// Replaces the device's tags.
     Tags(Vec<Tag>),
-    /// Gives the device to a user, or to nobody, by this order.
-    User(Option<DeviceUser>, MessageId),
+    /// Gives the device to a user, or to nobody.
+    User(Option<DeviceUser>),
 }
 
 /// Most commands of the API that wait behind a change of one device. One more is answered Busy.
@@ -34,7 +34,26 @@ pub(crate) const ROWS_WAITING_MAX: usize = 64;
 /// A change of a device at the log, and the commands that wait behind it.
 struct ChangeInFlight {
     change: Change,
+    /// Pushes that leave the device with its user, if the change gives it to another one.
+    cut: Option<Cut>,
     waiting: VecDeque<PendingCall>,
+}
+
+impl ChangeInFlight {
+    /// The users to whom the changes give the device, the last one last.
+    fn users(&self) -> impl DoubleEndedIterator<Item = Option<&DeviceUser>> {
+        let waiting = self.waiting.iter().filter_map(|pending| match pending {
+            PendingCall::Order(order) => match &order.what {
+                OrderWhat::Change(_, change) => Some(change),
+                _ => None,
+            },
+            _ => None,
+        });
+        std::iter::once(&self.change).chain(waiting).filter_map(|change| match change {
+            Change::User(user) => Some(user.as_ref()),
+            Change::Block(_) | Change::Tags(_) => None,
+        })
+    }
 }
 
 /// Rows that differ from their records, or are about to.
@@ -107,10 +126,16 @@ impl Registry {
     }
 
     /// Notes a change, which the next row of the device will have.
-    pub fn change(&mut self, key: Key, change: &Change) {
+    pub fn change(&mut self, key: Key, change: &Change, cut: Option<Cut>) {
         self.asked(key);
-        let in_flight = ChangeInFlight { change: change.clone(), waiting: VecDeque::new() };
-        self.rows.changes.insert(key, in_flight);
+        let (change, waiting) = (change.clone(), VecDeque::new());
+        self.rows.changes.insert(key, ChangeInFlight { change, cut, waiting });
+    }
+
+    /// Takes the pushes that leave the device with its user, if the change at the log gives it to
+    /// another one.
+    pub fn take_cut(&mut self, key: Key) -> Option<Cut> {
+        self.rows.changes.get_mut(&key)?.cut.take()
     }
 
     /// The queue of commands behind the device's change at the log, if it has one.
@@ -124,12 +149,27 @@ impl Registry {
         self.rows.changes.remove(&key).map(|in_flight| in_flight.waiting).unwrap_or_default()
     }
 
-    /// The user to whom the device belongs, or to whom the change at the log gives it.
-    pub fn user_soon(&self, key: Key) -> Option<&DeviceUser> {
-        match self.rows.changes.get(&key).map(|it| &it.change) {
-            Some(Change::User(user, _)) => user.as_ref(),
-            _ => self.devices.at(key).and_then(|device| self.user_of(device)),
-        }
+    /// The user to whom the device belongs once all its changes are stored.
+    pub fn user_at_last(&self, key: Key) -> Option<&DeviceUser> {
+        let last = self.rows.changes.get(&key).and_then(|changes| changes.users().next_back());
+        last.unwrap_or_else(|| self.devices.at(key).and_then(|device| self.user_of(device)))
+    }
+
+    /// Number of devices that changes at the log give to a user.
+    pub fn coming_to(&self, product: u16, user: &DeviceUser) -> usize {
+        let comes = |key: Key| {
+            let device = self.devices.at(key).filter(|device| device.product == product);
+            device.is_some_and(|device| self.user_of(device) != Some(user))
+                && self.user_at_last(key) == Some(user)
+        };
+        self.rows.changes.keys().filter(|key| comes(**key)).count()
+    }
+
+    /// Whether the device belongs to a user, and no change gives it to another one.
+    pub fn belongs_to(&self, key: Key, user: &DeviceUser) -> bool {
+        let is_his = |of: Option<&DeviceUser>| of == Some(user);
+        is_his(self.devices.at(key).and_then(|device| self.user_of(device)))
+            && self.rows.changes.get(&key).is_none_or(|changes| changes.users().all(is_his))
     }
 
     /// Whether a device belongs to a user who is not this one.
@@ -144,15 +184,16 @@ impl Registry {
         let (blocked, tags) = match change {
             Some(Change::Block(blocked)) => (Some(*blocked), None),
             Some(Change::Tags(tags)) => (None, Some(tags.clone())),
-            Some(Change::User(..)) | None => (None, None),
+            Some(Change::User(_)) | None => (None, None),
         };
-        let cut = match change {
-            Some(Change::User(user, by)) if self.leaves_user(device, user.as_ref()) => Some(*by),
-            _ => self.cut(key.slot),
+        let user = match change {
+            Some(Change::User(user)) => user.as_ref(),
+            _ => self.user_of(device),
         };
+        let cut = self.rows.changes.get(&key).and_then(|in_flight| in_flight.cut.as_ref());
         Some(DeviceRow {
-            user: self.user_soon(key).cloned(),
-            cut: cut.map_or(0, |cut| cut.0),
+            user: user.cloned(),
+            cut: cut.or(self.cut(key.slot)).cloned(),
             blocked: blocked.unwrap_or(device.blocked()),
             bound: device.presence() != BindState::Never,
             online: device.conn().is_some(),

@@ -10,6 +10,7 @@ use model::ports::pushes::{PushAnswer, PushCommand, PushOrder, PushTarget};
 use model::push::{Outcome, Rejection};
 use model::request::{Proof, PushDelivery};
 use model::timeline::Space;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 fn key() -> ProductKey {
@@ -22,9 +23,8 @@ fn user(name: &str) -> Option<DeviceUser> {
 
 /// Gives a device to a user; returns the number of the command.
 fn give(world: &mut HubHarness, device: &str, to: &str) -> u64 {
-    let id = world.message_id();
-    let (product, device) = (key(), crate::harness::id(device));
-    world.tell(PushCommand::SetUser { id, product, device, user: user(to) })
+    let (product, device) = (key(), id(device));
+    world.tell(PushCommand::SetUser { product, device, user: user(to) })
 }
 
 fn given(world: &mut HubHarness, device: &str, to: &str) {
@@ -163,6 +163,97 @@ fn a_device_that_changes_hands_leaves_the_pushes_of_its_old_user_wherever_the_ki
 }
 
 #[test]
+fn a_device_leaves_its_user_also_while_the_change_waits_behind_another() {
+    for is_many in [false, true] {
+        let mut world = HubHarness::new();
+        for device in ["d0", "d1"] {
+            let seat = world.seat(device);
+            world.close(&seat);
+            given(&mut world, device, "ann");
+        }
+        world.keeps = false;
+        let (product, device, tags) = (key(), id("d0"), vec![tag("ios")]);
+        world.tell(PushCommand::SetTags { product, device, tags });
+        let reply = give(&mut world, "d0", "bob");
+        match is_many {
+            false => {
+                let order = |order: &mut PushOrder| (order.user, order.wait_ms) = (user("ann"), 0);
+                let (_, answer) = world.push("d0", order);
+                assert_eq!(world.outcome(answer), Some(CHANGED));
+                // For whoever has the device: it was queued for the old user.
+                world.give("d0");
+            }
+            true => drop(world.push_to(to_user("ann", None), |_| {})),
+        }
+        world.turn();
+        assert_eq!(world.answer(reply), None);
+        world.keeps = true;
+        world.store();
+        rest(&mut world);
+        assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)));
+        assert_eq!(waiting(&mut world, 0..2), [0, u32::from(is_many)]);
+        world.restart();
+        rest(&mut world);
+        assert_eq!(waiting(&mut world, 0..2), [0, u32::from(is_many)]);
+        world.hub.audit();
+    }
+}
+
+#[test]
+fn a_push_that_comes_to_a_device_after_it_changed_hands_survives_a_kill() {
+    let mut world = HubHarness::new();
+    for device in ["d0", "d1"] {
+        let seat = world.seat(device);
+        world.close(&seat);
+        given(&mut world, device, "ann");
+    }
+    // The scan comes to the second device after a second.
+    let slowly = |order: &mut PushOrder| order.devices_per_s = NonZeroU32::new(1);
+    let (many, _) = world.push_to(PushTarget::Product, slowly);
+    world.turn();
+    given(&mut world, "d1", "bob");
+    world.give("d0");
+    for ms in [2_000, 0, 0] {
+        world.pass_ms(ms);
+        rest(&mut world);
+        assert_eq!(waiting(&mut world, 0..2), [2, 1]);
+        world.restart();
+    }
+    let counts = world.counts(many);
+    assert_eq!((counts.matched, counts.stored, counts.rejected), (2, 2, 0));
+    world.hub.audit();
+}
+
+#[test]
+fn a_bind_for_a_user_takes_the_old_ones_pushes_while_the_same_change_is_at_the_log() {
+    let mut world = HubHarness::new();
+    let until = world.now.wall_ms / 1_000 + 3_600;
+    let (product, device) = (key(), id("d0"));
+    let token =
+        match world.command(PushCommand::Token { product, device, user: user("bob"), until }) {
+            PushAnswer::Token(Some(token)) => token,
+            other => panic!("no token: {other:?}"),
+        };
+    let seat = world.seat("d0");
+    world.close(&seat);
+    given(&mut world, "d0", "ann");
+    assert_eq!(push(&mut world, "d0", "ann"), Some(Outcome::Stored));
+    world.pushes();
+    world.keeps = false;
+    let reply = give(&mut world, "d0", "bob");
+    let mut bind = HubHarness::bind("d0");
+    bind.proof = Proof::Token(token.as_bytes().into());
+    let seat = world.seat_with(bind);
+    assert_eq!((seat.bound.offline_count, world.pushes()), (0, vec![]));
+    world.close(&seat);
+    world.keeps = true;
+    rest(&mut world);
+    assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)));
+    assert_eq!(of(&mut world, "bob"), ["d0"]);
+    world.hub.audit();
+}
+
+#[test]
 fn a_bind_with_the_token_of_a_user_gives_the_device_before_anything_is_sent_to_it() {
     let mut world = HubHarness::new();
     let until = world.now.wall_ms / 1_000 + 3_600;
@@ -261,8 +352,12 @@ fn a_user_has_so_many_devices_and_a_refused_change_changes_nothing() {
     let limits = limited(|pushes| pushes.devices_a_user_max = 2);
     let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
     given(&mut world, "d0", "ann");
-    given(&mut world, "d1", "ann");
+    world.keeps = false;
+    let first = give(&mut world, "d1", "ann");
     let reply = give(&mut world, "d2", "ann");
+    world.settle();
+    world.keeps = true;
+    assert_eq!(world.answer(first), Some(PushAnswer::Done(true)));
     assert_eq!(world.answer(reply), Some(PushAnswer::Done(false)));
     given(&mut world, "d1", "ann");
     world.keeps = false;

@@ -132,9 +132,6 @@ pub enum PushCommand {
     /// Set the user to whom a device belongs. Pushes that are queued for the device leave its queue
     /// if it belonged to another user. Answer: `Done` (false: the user has too many devices).
     SetUser {
-        /// Id of this change, above those of all pushes that were ordered before. Assigned by the
-        /// component that accepts the order, such as the API.
-        id: MessageId,
         /// Product that the device belongs to.
         product: ProductKey,
         /// Device, by its name within the product.

@@ -7,8 +7,9 @@ use super::bytes::{self, text};
 use base::bytes::ByteReader;
 use base::hash::HashKey;
 use model::close::CloseReason;
-use model::id::{DeviceId, DeviceUser, ProductKey, Tag};
+use model::id::{DeviceId, DeviceUser, MessageId, ProductKey, Tag};
 use model::ports::log::RowHome;
+use model::timeline::Seq;
 
 const VERSION: u8 = 1;
 const BLOCKED: u8 = 1;
@@ -47,9 +48,38 @@ pub(crate) struct DeviceRow {
     pub through: u64,
     /// The user to whom the device belongs.
     pub user: Option<DeviceUser>,
-    /// Id of the order that gave the device to another user: pushes queued before are not the new
-    /// user's. Zero: none did.
-    pub cut: u64,
+    /// Pushes that are not for the device's user, if it has changed hands.
+    pub cut: Option<Cut>,
+}
+
+/// Pushes that were queued for a device before it was given to another user. They are told by their
+/// places in the device's timeline: ids do not rise there without exception.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Cut {
+    /// The pushes up to this offset.
+    pub through: Seq,
+    /// Pushes whose offsets were not known yet.
+    pub ids: Vec<MessageId>,
+}
+
+impl Cut {
+    /// Whether a push was queued before; its offset is zero if it is not known.
+    pub fn has(&self, seq: Seq, id: MessageId) -> bool {
+        (1..=self.through).contains(&seq) || self.ids.contains(&id)
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        let count = u32::try_from(self.ids.len()).expect("pushes at the log are bounded");
+        out.extend_from_slice(&self.through.to_le_bytes());
+        out.extend_from_slice(&count.to_le_bytes());
+        self.ids.iter().for_each(|id| out.extend_from_slice(&id.0.to_le_bytes()));
+    }
+
+    fn take(from: &mut ByteReader<'_>) -> Option<Cut> {
+        let (through, count) = (from.u64()?, from.u32()?);
+        let ids = (0..count).map(|_| from.u64().map(MessageId)).collect::<Option<_>>()?;
+        Some(Cut { through, ids })
+    }
 }
 
 /// The key of a device's row.
@@ -76,7 +106,7 @@ pub(crate) fn encode(row: &DeviceRow) -> Box<[u8]> {
         (row.through != 0, THROUGH),
         (row.barred, BARRED),
         (row.user.is_some(), USER),
-        (row.cut != 0, CUT),
+        (row.cut.is_some(), CUT),
     ];
     out.push(flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum());
     out.extend_from_slice(&row.epoch.to_le_bytes());
@@ -92,8 +122,8 @@ pub(crate) fn encode(row: &DeviceRow) -> Box<[u8]> {
     if let Some(user) = &row.user {
         text(user.as_str(), &mut out);
     }
-    if row.cut != 0 {
-        out.extend_from_slice(&row.cut.to_le_bytes());
+    if let Some(cut) = &row.cut {
+        cut.put(&mut out);
     }
     out.into()
 }
@@ -114,7 +144,7 @@ pub(crate) fn decode(value: &[u8]) -> Option<DeviceRow> {
     let through = if flags & THROUGH == 0 { 0 } else { from.u64()? };
     let has_user = flags & USER != 0;
     let user = if has_user { Some(DeviceUser::parse(from.short_text()?)?) } else { None };
-    let cut = if flags & CUT == 0 { 0 } else { from.u64()? };
+    let cut = if flags & CUT == 0 { None } else { Some(Cut::take(&mut from)?) };
     let row = DeviceRow {
         user,
         cut,
@@ -151,7 +181,7 @@ mod tests {
             tags: tags.into(),
             through: 1 << 41,
             user: DeviceUser::parse("ann@example.org"),
-            cut: 1 << 42,
+            cut: Some(Cut { through: 1 << 42, ids: [7, 1 << 60].map(MessageId).into() }),
         };
         assert_eq!(decode(&encode(&row)), Some(row.clone()));
         assert_eq!(decode(&encode(&DeviceRow::default())), Some(DeviceRow::default()));
