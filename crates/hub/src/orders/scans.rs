@@ -116,8 +116,8 @@ pub(crate) struct DeviceScan {
     pub paused: bool,
     /// Shortest time between two devices, and when the next one may be visited.
     pub pace: Option<Pace>,
-    /// Slots ahead of the scan whose devices were visited already, because they had to get this
-    /// push before a later one. At most one per device.
+    /// Slots or places ahead of the scan whose devices were visited already, because they had to
+    /// get this push before a later one. At most one per device.
     visited: BTreeSet<u32>,
 }
 
@@ -225,13 +225,14 @@ impl DeviceScan {
         if hash::home(of, share.shards) != share.shard.0 {
             return Step::Nothing;
         }
-        let known = registry.find(product, name).and_then(|key| Some((key, registry.at(key)?)));
+        let was_visited = self.visited.remove(&place);
+        let known = registry.find(product, name).and_then(|key| registry.at(key));
         let is_wanted = match known {
-            Some((key, device)) => self.wants(registry, device) && !self.visited.remove(&key.slot),
+            Some(device) => self.wants(registry, device),
             // An unknown device has no tags and no user.
             None => audience.has(name, || None, &|_| false),
         };
-        if is_wanted { Step::Listed(place as usize) } else { Step::Nothing }
+        if is_wanted && !was_visited { Step::Listed(place as usize) } else { Step::Nothing }
     }
 
     /// The next slot whose device has one of the tags, or the user, that the selection needs;
@@ -263,19 +264,25 @@ impl DeviceScan {
     /// Whether the scan is still to visit a device.
     fn is_ahead(&self, registry: &Registry, key: Key) -> bool {
         let Some(device) = registry.at(key) else { return false };
-        let place = match self.listed().and_then(|audience| audience.devices.as_ref()) {
-            Some(devices) => devices.place(registry.id(device)).map(|place| place as u32),
-            None => Some(key.slot),
-        };
+        let is_ahead =
+            |place| (self.from..self.end).contains(&place) && !self.visited.contains(&place);
         self.product == Some(device.product)
-            && place.is_some_and(|place| (self.from..self.end).contains(&place))
-            && !self.visited.contains(&key.slot)
+            && self.place(registry, key).is_some_and(is_ahead)
             && self.selection.has(registry, device)
     }
 
+    /// The slot of a device, or its place in the list of an audience that names its devices.
+    /// Another device may take the slot while the scan goes on, but not the place.
+    fn place(&self, registry: &Registry, key: Key) -> Option<u32> {
+        match self.listed().and_then(|audience| audience.devices.as_ref()) {
+            Some(devices) => devices.place(registry.id(registry.at(key)?)).map(|at| at as u32),
+            None => Some(key.slot),
+        }
+    }
+
     /// Notes that a device was visited ahead of its turn: the scan will skip it.
-    pub fn pass_over(&mut self, key: Key) {
-        self.visited.insert(key.slot);
+    fn pass_over(&mut self, registry: &Registry, key: Key) {
+        self.visited.extend(self.place(registry, key));
     }
 
     /// Steps back to the device of the last step, so that the scan visits it again next.
@@ -416,7 +423,7 @@ impl Scans {
     ) -> Option<Sending> {
         let earlier = self.0.iter_mut().filter(|scan| scan.is_earlier(registry, key, id, waits));
         let scan = earlier.min_by_key(|scan| scan.order())?;
-        scan.pass_over(key);
+        scan.pass_over(registry, key);
         match &scan.errand {
             Errand::Push(sending) => Some(sending.clone()),
             Errand::Terms | Errand::Drop | Errand::Recall { .. } | Errand::Count(..) => None,

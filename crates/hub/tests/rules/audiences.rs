@@ -228,6 +228,30 @@ fn a_named_device_that_is_registered_during_the_order_gets_the_push_once() {
 }
 
 #[test]
+fn a_named_device_gets_the_push_in_the_slot_of_one_that_was_visited_early_and_forgotten() {
+    let mut world = HubHarness::new();
+    let seat = world.seat("d0");
+    world.close(&seat);
+    let slowly = |order: &mut PushOrder| order.devices_per_s = NonZeroU32::new(1);
+    let (push, _) = world.push_to(audience(None, &["d0", "d1", "d2"], &[]), slowly);
+    world.turn();
+    // The order comes to d1 ahead of its tags, which the log refuses.
+    world.keeps = false;
+    set_tags(&mut world, "d1", &["a"]);
+    assert_eq!(world.counts(push).matched, 2);
+    world.complete(Err(StoreError::Full));
+    world.keeps = true;
+    rest(&mut world);
+    assert_eq!(world.state("d1"), None);
+    let seat = world.seat("d2");
+    world.close(&seat);
+    world.pass_ms(5_000);
+    rest(&mut world);
+    assert_eq!((waiting(&mut world, 2..3), world.counts(push).matched), (vec![1], 3));
+    world.hub.audit();
+}
+
+#[test]
 fn audiences_are_scheduled_paced_paused_and_cancelled_as_other_pushes() {
     let mut world = HubHarness::new();
     tagged(&mut world);
