@@ -311,7 +311,8 @@ pub(super) fn merge(one: PushAnswer, other: PushAnswer) -> PushAnswer {
             | PushAnswer::StoreFailed
             | PushAnswer::Conflict
             | PushAnswer::TooManyScheduled
-            | PushAnswer::TimePassed),
+            | PushAnswer::TimePassed
+            | PushAnswer::Busy),
             _,
         ) => wrong,
         (_, other) => other,
@@ -343,5 +344,28 @@ pub(super) fn busy(command: PushCommand) -> PushAnswer {
             PushAnswer::Pushed { id, outcomes, counts: PushCounts::default() }
         }
         _ => PushAnswer::Busy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::ports::pushes::AudienceCounts;
+
+    #[test]
+    fn a_shard_whose_mailbox_was_full_makes_the_whole_answer_busy() {
+        let counts = Some(PushCounts::default());
+        let answers = [
+            PushAnswer::Devices(Vec::new()),
+            PushAnswer::Counted(AudienceCounts::default()),
+            PushAnswer::Done(true),
+            PushAnswer::Orders(Vec::new()),
+            PushAnswer::Counts(counts),
+        ];
+        for answer in answers {
+            assert_eq!(merge(PushAnswer::Busy, answer.clone()), PushAnswer::Busy, "{answer:?}");
+            assert_eq!(merge(answer.clone(), PushAnswer::Busy), PushAnswer::Busy, "{answer:?}");
+        }
+        assert_eq!(merge(PushAnswer::Done(false), PushAnswer::Done(true)), PushAnswer::Done(true));
     }
 }
