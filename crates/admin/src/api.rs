@@ -45,6 +45,7 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
+use model::audience::TagExpression;
 use model::id::ProductKey;
 use model::limits::seats::{NoSeat, SourceSeat, SourceSeats};
 use model::limits::{ApiLimits, Limits};
@@ -289,6 +290,11 @@ impl Shared {
             Ok(Ok(Answer::Push(PushAnswer::UnknownSegment(name)))) => {
                 Err(Fault::unknown_segment(name.as_str()))
             }
+            Ok(Ok(Answer::Push(PushAnswer::TooManyTerms(terms)))) => Err(Fault::bad(format!(
+                "the audience's expression has {terms} tags with those of its segments; the \
+                 maximum is {}: name fewer or smaller segments",
+                TagExpression::RESOLVED_TERMS_MAX
+            ))),
             Ok(Ok(Answer::Push(PushAnswer::TooManySegments))) => Err(Fault::too_many_segments()),
             Ok(Ok(answer)) => Ok(answer),
         }

@@ -43,6 +43,9 @@ impl TagExpression {
     /// Most tags and segments in an expression. Those within a segment do not count.
     pub const TERMS_MAX: usize = 64;
 
+    /// Most tags in an expression together with those of its segments.
+    pub const RESOLVED_TERMS_MAX: usize = 256;
+
     /// Whether a device with these tags satisfies the expression.
     pub fn holds(&self, has: &impl Fn(&Tag) -> bool) -> bool {
         match self {
@@ -71,6 +74,18 @@ impl TagExpression {
         }
     }
 
+    /// Number of tags and segments; a resolved segment counts as the tags within it.
+    pub fn terms(&self) -> usize {
+        match self {
+            TagExpression::Tag(_) | TagExpression::Segment(_, None) => 1,
+            TagExpression::Segment(_, Some(tags)) => tags.terms(),
+            TagExpression::And(parts) | TagExpression::Or(parts) => {
+                parts.iter().map(TagExpression::terms).sum()
+            }
+            TagExpression::Not(tags) => tags.terms(),
+        }
+    }
+
     /// The segments that the expression names itself.
     pub fn segments(&self) -> Vec<&SegmentName> {
         match self {
@@ -84,7 +99,7 @@ impl TagExpression {
     }
 
     /// Puts in the expressions of saved segments; the first name that is unknown is the error.
-    pub fn resolve(
+    fn put_in(
         &mut self,
         saved: &impl Fn(&SegmentName) -> Option<TagExpression>,
     ) -> Result<(), SegmentName> {
@@ -95,9 +110,9 @@ impl TagExpression {
                 Ok(())
             }
             TagExpression::And(parts) | TagExpression::Or(parts) => {
-                parts.iter_mut().try_for_each(|tags| tags.resolve(saved))
+                parts.iter_mut().try_for_each(|tags| tags.put_in(saved))
             }
-            TagExpression::Not(tags) => tags.resolve(saved),
+            TagExpression::Not(tags) => tags.put_in(saved),
         }
     }
 }
@@ -128,13 +143,27 @@ impl Audience {
         self.tags.as_ref().map(TagExpression::segments).unwrap_or_default()
     }
 
-    /// Puts in the expressions of saved segments; the first name that is unknown is the error.
+    /// Puts in the expressions of saved segments.
     pub fn resolve(
         &mut self,
         saved: &impl Fn(&SegmentName) -> Option<TagExpression>,
-    ) -> Result<(), SegmentName> {
-        self.tags.as_mut().map_or(Ok(()), |tags| tags.resolve(saved))
+    ) -> Result<(), Unresolved> {
+        let Some(tags) = &mut self.tags else { return Ok(()) };
+        tags.put_in(saved).map_err(Unresolved::Unknown)?;
+        match tags.terms() {
+            terms if terms > TagExpression::RESOLVED_TERMS_MAX => Err(Unresolved::TooLarge(terms)),
+            _ => Ok(()),
+        }
     }
+}
+
+/// Why the segments of an audience cannot be put in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unresolved {
+    /// No segment has this name.
+    Unknown(SegmentName),
+    /// The expression would have so many tags: more than [`TagExpression::RESOLVED_TERMS_MAX`].
+    TooLarge(usize),
 }
 
 /// Names of devices, sorted, each once: some bytes of memory a name beside the name itself. A clone
@@ -322,11 +351,16 @@ mod tests {
         assert!(!audience.has("d", || None, &has), "nothing is resolved yet");
         let only = |name: &SegmentName| (name.as_str() == "vip").then(|| tag("gold"));
         let muted = SegmentName::parse("muted").expect("a name");
-        assert_eq!(audience.resolve(&only), Err(muted));
+        assert_eq!(audience.resolve(&only), Err(Unresolved::Unknown(muted)));
         let both =
             |name: &SegmentName| Some(tag(if name.as_str() == "vip" { "gold" } else { "m" }));
         assert_eq!(audience.resolve(&both), Ok(()));
         assert!(audience.has("d", || None, &has) && !audience.has("d", || None, &|_| true));
+        let of = |count| Some(TagExpression::Or(vec![tag("a"); count]));
+        let max = TagExpression::RESOLVED_TERMS_MAX;
+        assert_eq!(audience.resolve(&|_| of(max / 2)), Ok(()));
+        let too_large = Err(Unresolved::TooLarge(max + 2));
+        assert_eq!(audience.resolve(&|_| of(max / 2 + 1)), too_large);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::registry::device::Device;
 use base::hash::{self, HashKey};
 use base::slab::Key;
 use base::time::{Instant, Now};
-use model::audience::Audience;
+use model::audience::{Audience, TagExpression};
 use model::id::{DeviceId, MessageId, ShardId, Tag};
 use model::ports::pushes::{AudienceCounts, PushTarget};
 use std::collections::{BTreeSet, VecDeque};
@@ -62,6 +62,24 @@ impl Selection {
         }
     }
 
+    /// Effort of asking whether a device is one of them, in devices of a product that is visited
+    /// as a whole.
+    fn cost(&self) -> usize {
+        let Selection::Audience(audience) = self else { return 1 };
+        let terms = audience.tags.as_ref().map_or(1, TagExpression::terms);
+        let lists = [&audience.devices, &audience.except].into_iter().flatten().count();
+        terms + lists * LIST_COST
+    }
+
+    /// Tags of which each of them has one; absent if they need none.
+    fn needed(&self) -> Option<Vec<Tag>> {
+        let Selection::Audience(audience) = self else { return None };
+        let mut needed: Vec<Tag> = audience.tags.as_ref()?.needed()?.into_iter().cloned().collect();
+        needed.sort_unstable();
+        needed.dedup();
+        Some(needed)
+    }
+
     /// Whether a device of the product is one of them.
     fn has(&self, registry: &Registry, device: &Device) -> bool {
         match self {
@@ -74,6 +92,9 @@ impl Selection {
         }
     }
 }
+
+/// Effort of finding a name in a list of a million, in tags that are compared.
+const LIST_COST: usize = 16;
 
 /// How devices are assigned to shards, and this shard.
 #[derive(Clone, Copy)]
@@ -106,6 +127,10 @@ pub(crate) struct DeviceScan {
     /// Number of the product whose devices are visited; all products when absent.
     pub product: Option<u16>,
     selection: Selection,
+    /// Tags of which each selected device has one, if the selection needs any.
+    needed: Option<Vec<Tag>>,
+    /// Visits that a visited device counts for: how much the selection compares at it.
+    cost: usize,
     /// The next slot to visit, or the next place in the audience's list.
     from: u32,
     /// The slot or place at which the scan ends, exclusive.
@@ -174,14 +199,15 @@ impl DeviceScan {
         }
     }
 
-    /// Advances by one step. `visits` counts down the slots and places that are visited.
+    /// Advances by one step. `visits` counts down the slots and places that are visited, each as
+    /// many times as the selection's cost.
     pub fn step(&mut self, registry: &Registry, share: Share, visits: &mut usize) -> Step {
         if let Some(audience) = self.listed().cloned() {
             return self.step_in_list(&audience, registry, share, visits);
         }
-        let found = match (self.needed(registry), self.product) {
+        let found = match (self.next_needed(registry), self.product) {
             (Some(next), Some(_)) => {
-                *visits -= 1;
+                *visits = visits.saturating_sub(self.cost);
                 let Some(slot) = next.filter(|slot| *slot < self.end) else { return Step::End };
                 // The members of a tag have it.
                 let is_sure = matches!(self.selection, Selection::Tag(_));
@@ -190,8 +216,13 @@ impl DeviceScan {
                     .filter(|(_, device)| is_sure || self.wants(registry, device));
                 Some((slot, tenant.map(|(key, _)| key)))
             }
-            _ => registry
-                .next_with(self.from..self.end, visits, |device| self.wants(registry, device)),
+            _ => {
+                let slots = visits.div_ceil(self.cost);
+                let (mut left, all) = (slots, self.from..self.end);
+                let found = registry.next_with(all, &mut left, |it| self.wants(registry, it));
+                *visits = visits.saturating_sub((slots - left) * self.cost);
+                found
+            }
         };
         let Some((slot, key)) = found else { return Step::End };
         (self.last, self.from) = (slot, slot + 1);
@@ -225,6 +256,7 @@ impl DeviceScan {
         if hash::home(of, share.shards) != share.shard.0 {
             return Step::Nothing;
         }
+        *visits = visits.saturating_sub(self.cost);
         let was_visited = self.visited.remove(&place);
         let known = registry.find(product, name).and_then(|key| registry.at(key));
         let is_wanted = match known {
@@ -237,7 +269,7 @@ impl DeviceScan {
 
     /// The next slot whose device has one of the tags, or the user, that the selection needs;
     /// absent if the selection needs none.
-    fn needed(&self, registry: &Registry) -> Option<Option<u32>> {
+    fn next_needed(&self, registry: &Registry) -> Option<Option<u32>> {
         let product = self.product?;
         let next = |tag: &Tag| registry.next_tagged(product, tag, self.from);
         match &self.selection {
@@ -247,8 +279,7 @@ impl DeviceScan {
                 if let Some(user) = &audience.user {
                     return Some(registry.next_of_user(product, user, self.from));
                 }
-                let needed = audience.tags.as_ref()?.needed()?;
-                Some(needed.into_iter().filter_map(next).min())
+                Some(self.needed.as_ref()?.iter().filter_map(next).min())
             }
         }
     }
@@ -357,12 +388,22 @@ impl Scans {
         registry: &Registry,
     ) -> &mut DeviceScan {
         let (end, visited) = (registry.slots(), BTreeSet::new());
-        let (paused, pace, from, last) = (false, None, 0, 0);
-        let scan =
-            DeviceScan { errand, product, selection, from, end, last, paused, pace, visited };
+        let (needed, cost) = (selection.needed(), selection.cost());
+        let mut scan = DeviceScan {
+            errand,
+            product,
+            selection,
+            needed,
+            cost,
+            from: 0,
+            end,
+            last: 0,
+            paused: false,
+            pace: None,
+            visited,
+        };
         let listed = scan.listed().and_then(|audience| audience.devices.as_ref());
-        let end = listed.map_or(end, |devices| devices.len() as u32);
-        let scan = DeviceScan { end, ..scan };
+        scan.end = listed.map_or(end, |devices| devices.len() as u32);
         self.0.push_back(scan);
         self.0.back_mut().expect("it was put there")
     }

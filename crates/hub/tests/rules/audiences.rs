@@ -161,6 +161,32 @@ fn a_count_is_cut_into_slices_and_ends_with_its_product() {
 }
 
 #[test]
+fn a_turn_visits_fewer_devices_for_a_larger_expression() {
+    let names: Vec<String> = (0..100).map(|n| format!("n{n}")).collect();
+    for (listed, is_one_turn) in [(false, [true, false]), (true, [true, false])] {
+        for (terms, is_one_turn) in
+            [4, TagExpression::RESOLVED_TERMS_MAX].into_iter().zip(is_one_turn)
+        {
+            let mut world = HubHarness::new();
+            for name in &names {
+                set_tags(&mut world, name, &["b"]);
+            }
+            let tags = Some(not(TagExpression::Or(vec![has("a"); terms])));
+            let devices: Vec<&str> = names.iter().map(String::as_str).collect();
+            let target = audience(tags, if listed { &devices } else { &[] }, &[]);
+            let reply = world.tell(PushCommand::Count { product: key(), target });
+            world.hub.turn(world.now, &mut world.fx);
+            assert_eq!(world.answer(reply).is_some(), is_one_turn, "{terms} {listed}");
+            if !is_one_turn {
+                world.turn();
+                let counts = AudienceCounts { matched: 100, ..AudienceCounts::default() };
+                assert_eq!(world.answer(reply), Some(PushAnswer::Counted(counts)));
+            }
+        }
+    }
+}
+
+#[test]
 fn unknown_devices_of_a_list_have_their_outcome() {
     for stores in [false, true] {
         let mut product = product();

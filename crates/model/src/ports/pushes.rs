@@ -288,6 +288,9 @@ pub enum PushAnswer {
     Segments(Vec<(SegmentName, TagExpression)>),
     /// No segment of the product has this name: nothing was done.
     UnknownSegment(SegmentName),
+    /// The audience's expression has so many tags with those of its segments, which is more than
+    /// [`TagExpression::RESOLVED_TERMS_MAX`]: nothing was done.
+    TooManyTerms(usize),
     /// As many segments are saved as may be: nothing was done.
     TooManySegments,
 }

@@ -8,7 +8,7 @@ use super::{Switchboard, merge as merge_answers};
 use crate::shard_logic::outside::Outside;
 use base::hash;
 use hub::{cancel_home, order_home};
-use model::audience::Audience;
+use model::audience::{Audience, Unresolved};
 use model::id::{DeviceId, MessageId, ProductKey, ShardId};
 use model::ports::control::{Answer, Command, Reply};
 use model::ports::log::RowHome;
@@ -157,7 +157,8 @@ impl<O: Outside + Send> Switchboard<O> {
             let mut audience = Audience::clone(&audience);
             go_on(match audience.resolve(&|name| saved.get(name).cloned()) {
                 Ok(()) => Ok(PushTarget::Audience(Arc::new(audience))),
-                Err(unknown) => Err(PushAnswer::UnknownSegment(unknown).into()),
+                Err(Unresolved::Unknown(name)) => Err(PushAnswer::UnknownSegment(name).into()),
+                Err(Unresolved::TooLarge(terms)) => Err(PushAnswer::TooManyTerms(terms).into()),
             });
         };
         let command = PushCommand::Segments(product).into();
