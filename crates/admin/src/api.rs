@@ -284,6 +284,7 @@ impl Shared {
             Ok(Ok(Answer::Push(PushAnswer::StoreFailed))) => Err(Fault::store()),
             Ok(Ok(Answer::Push(PushAnswer::Conflict))) => Err(Fault::conflict()),
             Ok(Ok(Answer::Push(PushAnswer::TooManyScheduled))) => Err(Fault::too_many_scheduled()),
+            Ok(Ok(Answer::Push(PushAnswer::ListsFull))) => Err(Fault::lists_full()),
             Ok(Ok(Answer::Push(PushAnswer::TimePassed))) => Err(Fault::bad(
                 "`send_at_ms` has passed, and no push was ordered with this `Idempotency-Key`",
             )),

@@ -379,7 +379,7 @@ impl Hub {
         fx.answers.push((reply, answer));
     }
 
-    fn share(&self) -> Share {
+    pub(crate) fn share(&self) -> Share {
         let Settings { home, shards, shard, .. } = self.settings;
         Share { home, shards, shard }
     }

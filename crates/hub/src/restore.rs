@@ -160,7 +160,7 @@ impl Hub {
         }
         match kind {
             Kind::Order => {
-                let Some(order) = order::decode(id, value) else {
+                let Some(mut order) = order::decode(id, value) else {
                     self.restoring.orders.left.insert(id);
                     return false;
                 };
@@ -176,9 +176,16 @@ impl Hub {
                 if let Some(change) = order.change() {
                     self.restore_change(id, change.kind, (change.push, change.product.clone()));
                 }
+                let list_bytes = order.list_bytes();
+                if self.jobs.owner_of(&order) != self.settings.shard {
+                    // Shards do not share what they read: each keeps the names of its devices.
+                    let share = self.share();
+                    order.keep_names(|product, name| share.has(product, name));
+                }
                 let order = Arc::new(order);
                 let open = self.jobs.open_order(order.clone(), true);
                 self.jobs.insert(id, Job::of(&order, open, counts));
+                self.jobs.set_list_bytes(id, list_bytes);
                 true
             }
             Kind::Counts(shard) => self.restore_counts(id, shard, key, value),

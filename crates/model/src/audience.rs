@@ -138,6 +138,18 @@ impl Audience {
             && !self.except.as_ref().is_some_and(|except| except.has(device))
     }
 
+    /// Memory of its lists, bytes.
+    pub fn list_bytes(&self) -> u64 {
+        [&self.devices, &self.except].into_iter().flatten().map(DeviceList::bytes).sum()
+    }
+
+    /// The audience with only those names in its lists for which this holds.
+    pub fn only(&self, is_kept: impl Fn(&str) -> bool) -> Audience {
+        let only = |list: &Option<DeviceList>| list.as_ref().map(|list| list.only(&is_kept));
+        let (devices, except) = (only(&self.devices), only(&self.except));
+        Audience { user: self.user.clone(), tags: self.tags.clone(), devices, except }
+    }
+
     /// The saved segments that the audience names.
     pub fn segments(&self) -> Vec<&SegmentName> {
         self.tags.as_ref().map(TagExpression::segments).unwrap_or_default()
@@ -183,6 +195,18 @@ impl DeviceList {
     /// Number of devices.
     pub fn len(&self) -> usize {
         self.0.ends.len()
+    }
+
+    /// Memory of the list, bytes.
+    pub fn bytes(&self) -> u64 {
+        (self.0.text.len() + size_of_val(&*self.0.ends)) as u64
+    }
+
+    /// The list with only those names for which this holds.
+    fn only(&self, is_kept: impl Fn(&str) -> bool) -> DeviceList {
+        let mut names = DeviceListDraft::default();
+        self.iter().filter(|name| is_kept(name)).for_each(|name| names.put(name));
+        names.list()
     }
 
     /// Whether the list names no device.
@@ -370,6 +394,7 @@ mod tests {
         let places = ["a", "abc", "b", "c", "ab", "d", ""].map(|name| devices.place(name));
         assert_eq!(places, [Some(0), Some(1), Some(2), Some(3), None, None, None]);
         assert_eq!((devices.at(4), devices.text()), (None, "aabcbc"));
+        assert_eq!(devices.bytes(), 6 + 4 * 4);
         assert!(list(&[]).is_empty() && DeviceListDraft::default().add("no blank").is_err());
         let audience = Audience {
             devices: Some(devices.clone()),

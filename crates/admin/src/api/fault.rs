@@ -278,6 +278,14 @@ impl Fault {
         Fault::new(StatusCode::CONFLICT, "too_many_scheduled", message)
     }
 
+    /// No further push with a list of devices may be ordered now.
+    pub(crate) fn lists_full() -> Fault {
+        let message = "the lists of devices of open and scheduled pushes have as many bytes as \
+                       [limits] lists_bytes_max allows; nothing was done: order it when one of \
+                       them is finished, cancel one, or raise the limit";
+        Fault::new(StatusCode::CONFLICT, "lists_full", message)
+    }
+
     /// A push names a segment that the product does not have.
     pub(crate) fn unknown_segment(name: &str) -> Fault {
         let message = format!(

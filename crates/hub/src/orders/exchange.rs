@@ -82,6 +82,9 @@ impl Jobs {
         if order.send_at_ms().is_some() && !self.has_room_to_schedule() {
             return fx.answers.push((reply, PushAnswer::TooManyScheduled));
         }
+        if !self.has_room_for_lists(order.list_bytes()) {
+            return fx.answers.push((reply, PushAnswer::ListsFull));
+        }
         self.keep_order(now, Arc::new(order), vec![reply], log, fx);
     }
 
@@ -363,6 +366,7 @@ impl Jobs {
         open.replies = replies;
         let counts = PushCounts { running: true, ..PushCounts::default() };
         self.insert(id, Job::of(&order, open, counts));
+        self.set_list_bytes(id, order.list_bytes());
         self.forget(now, log, fx);
         let write = Write::Put { table: Table::Orders, key: order::key(id, Kind::Order), value };
         log.write(PendingCall::Take(id), write, fx);

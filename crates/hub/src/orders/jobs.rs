@@ -211,6 +211,9 @@ pub(crate) struct Jobs {
     /// too.
     scheduled: BTreeMap<MessageId, u64>,
     scheduled_max: usize,
+    /// Bytes of the lists of open and scheduled orders that have lists.
+    list_bytes: BTreeMap<MessageId, u64>,
+    list_bytes_max: u64,
     /// When each order with pending work is looked at next.
     due: BTreeMap<MessageId, Instant>,
     /// By slot, the last order that was open when the device was registered or its tags changed:
@@ -239,6 +242,8 @@ impl Jobs {
             open: BTreeSet::new(),
             scheduled: BTreeMap::new(),
             scheduled_max: 0,
+            list_bytes: BTreeMap::new(),
+            list_bytes_max: 0,
             due: BTreeMap::new(),
             through: BTreeMap::new(),
             starts: 0,
@@ -255,6 +260,7 @@ impl Jobs {
         self.silence = Duration::from_secs(pushes.order_silence_s_max.into()) / 2;
         self.jobs_max = (pushes.jobs_max as usize).max(2);
         self.scheduled_max = pushes.scheduled_max as usize;
+        self.list_bytes_max = pushes.lists_bytes_max;
     }
 
     /// The shard that owns an order.
@@ -307,6 +313,19 @@ impl Jobs {
     /// Whether another order may be scheduled.
     pub fn has_room_to_schedule(&self) -> bool {
         self.scheduled.len() < self.scheduled_max
+    }
+
+    /// Whether an order with so many bytes of lists may be opened beside those that are open. Every
+    /// shard knows the orders of all.
+    pub fn has_room_for_lists(&self, bytes: u64) -> bool {
+        bytes == 0 || self.list_bytes.values().sum::<u64>() + bytes <= self.list_bytes_max
+    }
+
+    /// Notes how many bytes the lists of an open order have.
+    pub fn set_list_bytes(&mut self, id: MessageId, bytes: u64) {
+        if bytes > 0 {
+            self.list_bytes.insert(id, bytes);
+        }
     }
 
     /// The oldest order that is over, if it must be forgotten because of its age or for lack of
@@ -375,6 +394,7 @@ impl Jobs {
     pub fn closed(&mut self, id: MessageId) {
         self.open.remove(&id);
         self.scheduled.remove(&id);
+        self.list_bytes.remove(&id);
         self.forget_pauses(id, |_| true);
         if self.open.is_empty() {
             self.through.clear();

@@ -107,6 +107,14 @@ pub(crate) struct Share {
     pub shard: ShardId,
 }
 
+impl Share {
+    /// Whether a device belongs to this shard.
+    pub fn has(self, product: &str, device: &str) -> bool {
+        let of = self.home.of(&[product.as_bytes(), device.as_bytes()]);
+        hash::home(of, self.shards) == self.shard.0
+    }
+}
+
 /// One step of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
@@ -251,9 +259,7 @@ impl DeviceScan {
         let name = audience.devices.as_ref().and_then(|devices| devices.at(place as usize));
         let (Some(name), Some(product)) = (name, self.product) else { return Step::End };
         (self.last, self.from) = (place, place + 1);
-        let key = registry.products.of(product).key.as_str();
-        let of = share.home.of(&[key.as_bytes(), name.as_bytes()]);
-        if hash::home(of, share.shards) != share.shard.0 {
+        if !share.has(registry.products.of(product).key.as_str(), name) {
             return Step::Nothing;
         }
         *visits = visits.saturating_sub(self.cost);

@@ -325,6 +325,42 @@ fn audiences_are_scheduled_paced_paused_and_cancelled_as_other_pushes() {
 }
 
 #[test]
+fn the_lists_of_all_open_orders_have_so_many_bytes() {
+    let limits = limited(|pushes| pushes.lists_bytes_max = 50);
+    let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
+    tagged(&mut world);
+    let at_ms = world.now.wall_ms + 60_000;
+    let later = |order: &mut PushOrder| order.send_at_ms = Some(at_ms);
+    let keyed = |order: &mut PushOrder| {
+        (order.send_at_ms, order.idempotency_key) = (Some(at_ms), Some("k".into()));
+    };
+    // Six bytes a name.
+    let small = || audience(None, &["d0", "d1"], &["d2", "d3"]);
+    let (_, reply) = world.push_to(small(), keyed);
+    let Some(PushAnswer::Pushed { id: first, .. }) = world.answer(reply) else { panic!() };
+    let (_, reply) = world.push_to(small(), later);
+    assert!(matches!(world.answer(reply), Some(PushAnswer::Pushed { .. })), "48 bytes");
+    world.restart();
+    for refused in [small(), audience(None, &["d0"], &[])] {
+        let (_, reply) = world.push_to(refused, |_| {});
+        assert_eq!(world.answer(reply), Some(PushAnswer::ListsFull));
+    }
+    for target in [audience(Some(has("a")), &[], &[]), PushTarget::Product] {
+        let (_, reply) = world.push_to(target, |_| {});
+        assert!(matches!(world.answer(reply), Some(PushAnswer::Pushed { .. })), "it has no list");
+    }
+    let (_, reply) = world.push_to(small(), keyed);
+    let again = world.answer(reply);
+    assert!(matches!(again, Some(PushAnswer::Pushed { id, .. }) if id == first), "{again:?}");
+    let id = world.message_id();
+    world.tell(PushCommand::Cancel { id, push: first, product: None });
+    rest(&mut world);
+    let (_, reply) = world.push_to(small(), |_| {});
+    assert!(matches!(world.answer(reply), Some(PushAnswer::Pushed { .. })), "there is room again");
+    world.hub.audit();
+}
+
+#[test]
 fn an_idempotency_key_is_for_one_audience() {
     let mut world = HubHarness::new();
     tagged(&mut world);

@@ -24,6 +24,11 @@ section! {
         @live push_devices_max: u32 = 1_000, whole(1..=1_000_000, "devices");
         /// Longest list of devices in the audience of a push. The API refuses a longer one.
         @live audience_devices_max: u32 = 1_000_000, whole(1..=4_000_000, "devices");
+        /// Memory for the lists of devices of all pushes that are open or scheduled. Beyond, a push
+        /// with a list is refused (`lists_full`) until one of the others is finished or cancelled.
+        /// Each shard has them in its log, too, and after a restart its own devices' names once
+        /// more in memory.
+        @live lists_bytes_max: u64 = 128 * 1024 * 1024, whole(0..=192 << 20, "bytes");
         /// Saved segments of all products together. One more is refused (`too_many_segments`).
         @live segments_max: u32 = 1_024, whole(0..=65_536, "segments");
         /// Devices of one user of a product. One more is refused (`too_many_devices`). Each shard

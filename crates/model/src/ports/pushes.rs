@@ -280,6 +280,8 @@ pub enum PushAnswer {
     Conflict,
     /// As many pushes are scheduled as may be: nothing was done.
     TooManyScheduled,
+    /// The lists of open and scheduled pushes have as many bytes as they may: nothing was done.
+    ListsFull,
     /// The sending time has passed: nothing was done.
     TimePassed,
     /// Answer to `Count`.

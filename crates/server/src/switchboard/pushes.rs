@@ -312,6 +312,7 @@ pub(super) fn merge(one: PushAnswer, other: PushAnswer) -> PushAnswer {
             | PushAnswer::StoreFailed
             | PushAnswer::Conflict
             | PushAnswer::TooManyScheduled
+            | PushAnswer::ListsFull
             | PushAnswer::TimePassed
             | PushAnswer::Busy),
             _,

@@ -82,7 +82,8 @@ impl Refusal {
             Refusal::Conflict => {
                 "Nothing was done. `idempotency_conflict`: the Idempotency-Key was used for \
                  another push. `too_many_scheduled`: as many pushes are scheduled as \
-                 [limits] scheduled_max allows. `elsewhere`: devices are online at other servers, \
+                 [limits] scheduled_max allows. `lists_full`: the lists of open and scheduled \
+                 pushes have as many bytes as [limits] lists_bytes_max allows. `elsewhere`: devices are online at other servers, \
                  which `elsewhere` names with the addresses of their APIs: send the push there."
             }
             Refusal::FolderTaken => "The folder exists and is not empty.",
@@ -148,7 +149,12 @@ impl Refusal {
                 let node = NodeName::parse("node-2").expect("a name");
                 let address = Some("http://10.0.0.7:7080".into());
                 let device = ElsewhereDevice { device, node, address };
-                vec![Fault::conflict(), Fault::too_many_scheduled(), Fault::elsewhere(vec![device])]
+                vec![
+                    Fault::conflict(),
+                    Fault::too_many_scheduled(),
+                    Fault::lists_full(),
+                    Fault::elsewhere(vec![device]),
+                ]
             }
             Refusal::FolderTaken => {
                 vec![Fault::folder_taken(Path::new("/var/backups/holdline"))]

@@ -144,6 +144,25 @@ impl StoredOrder {
         })
     }
 
+    /// Memory of the order's lists of devices, bytes.
+    pub(crate) fn list_bytes(&self) -> u64 {
+        match self.to_many().map(|to_many| &to_many.target) {
+            Some(PushTarget::Audience(audience)) => audience.list_bytes(),
+            Some(PushTarget::Devices(devices)) => size_of_val(&devices[..]) as u64,
+            Some(PushTarget::Tag(_) | PushTarget::Product | PushTarget::User(_)) | None => 0,
+        }
+    }
+
+    /// Forgets the names of its audience's lists for which this does not hold. Only for an order
+    /// that is stored already, on a shard that does not hand it on.
+    pub(crate) fn keep_names(&mut self, is_kept: impl Fn(&str, &str) -> bool) {
+        if let Ordered::Push(PushToMany { push, target: PushTarget::Audience(all), .. }) =
+            &mut self.what
+        {
+            *all = Arc::new(all.only(|name| is_kept(push.product.as_str(), name)));
+        }
+    }
+
     /// The push, if it is one.
     pub(crate) fn to_many(&self) -> Option<&PushToMany> {
         match &self.what {
