@@ -98,6 +98,18 @@ impl TagExpression {
         }
     }
 
+    /// A segment whose expression is not put in, if the expression names one.
+    fn unresolved(&self) -> Option<&SegmentName> {
+        match self {
+            TagExpression::Tag(_) | TagExpression::Segment(_, Some(_)) => None,
+            TagExpression::Segment(name, None) => Some(name),
+            TagExpression::And(parts) | TagExpression::Or(parts) => {
+                parts.iter().find_map(TagExpression::unresolved)
+            }
+            TagExpression::Not(tags) => tags.unresolved(),
+        }
+    }
+
     /// Puts in the expressions of saved segments; the first name that is unknown is the error.
     fn put_in(
         &mut self,
@@ -153,6 +165,11 @@ impl Audience {
     /// The saved segments that the audience names.
     pub fn segments(&self) -> Vec<&SegmentName> {
         self.tags.as_ref().map(TagExpression::segments).unwrap_or_default()
+    }
+
+    /// A segment whose expression is not put in, if the audience names one.
+    pub fn unresolved(&self) -> Option<&SegmentName> {
+        self.tags.as_ref().and_then(TagExpression::unresolved)
     }
 
     /// Puts in the expressions of saved segments.
@@ -371,6 +388,7 @@ mod tests {
             ..Audience::default()
         };
         assert_eq!(audience.segments().len(), 2);
+        assert_eq!(audience.unresolved().map(SegmentName::as_str), Some("vip"));
         let has = |tag: &Tag| tag.as_str() == "gold";
         assert!(!audience.has("d", || None, &has), "nothing is resolved yet");
         let only = |name: &SegmentName| (name.as_str() == "vip").then(|| tag("gold"));
@@ -379,6 +397,7 @@ mod tests {
         let both =
             |name: &SegmentName| Some(tag(if name.as_str() == "vip" { "gold" } else { "m" }));
         assert_eq!(audience.resolve(&both), Ok(()));
+        assert_eq!((audience.unresolved(), audience.segments().len()), (None, 2));
         assert!(audience.has("d", || None, &has) && !audience.has("d", || None, &|_| true));
         let of = |count| Some(TagExpression::Or(vec![tag("a"); count]));
         let max = TagExpression::RESOLVED_TERMS_MAX;

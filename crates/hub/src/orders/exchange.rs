@@ -58,6 +58,9 @@ impl Jobs {
                 _ => fx.answers.push((reply, pushed(first, counts))),
             };
         }
+        if let Some(segment) = order.unresolved() {
+            return fx.answers.push((reply, PushAnswer::UnknownSegment(segment.clone())));
+        }
         if log.has_failed() {
             return fx.answers.push((reply, PushAnswer::StoreFailed));
         }

@@ -382,6 +382,33 @@ fn an_idempotency_key_is_for_one_audience() {
 }
 
 #[test]
+fn a_repeated_order_is_answered_as_the_first_whatever_became_of_its_segment() {
+    let mut world = HubHarness::new();
+    tagged(&mut world);
+    let keyed = |order: &mut PushOrder| order.idempotency_key = Some("k".into());
+    let vip = SegmentName::parse("vip").expect("a name");
+    let of = |tags: Option<TagExpression>| {
+        let tags = TagExpression::Segment(vip.clone(), tags.map(Box::new));
+        audience(Some(TagExpression::And(vec![has("b"), tags])), &[], &[])
+    };
+    let (_, reply) = world.push_to(of(None), keyed);
+    assert_eq!(world.answer(reply), Some(PushAnswer::UnknownSegment(vip.clone())));
+    let (first, reply) = world.push_to(of(Some(has("a"))), keyed);
+    assert!(matches!(world.answer(reply), Some(PushAnswer::Pushed { id, .. }) if id == first));
+    rest(&mut world);
+    assert_eq!(world.counts(first).matched, 2);
+    for tags in [None, Some(has("c"))] {
+        let (_, reply) = world.push_to(of(tags), keyed);
+        let again = world.answer(reply);
+        assert!(matches!(again, Some(PushAnswer::Pushed { id, .. }) if id == first), "{again:?}");
+    }
+    let other = TagExpression::Segment(vip.clone(), None);
+    let (_, reply) = world.push_to(audience(Some(other), &[], &[]), keyed);
+    assert_eq!(world.answer(reply), Some(PushAnswer::Conflict));
+    world.hub.audit();
+}
+
+#[test]
 fn each_shard_visits_its_part_of_a_list() {
     for number in 0..4 {
         let mut pair = Pair::with_away();

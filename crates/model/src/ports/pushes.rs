@@ -288,7 +288,7 @@ pub enum PushAnswer {
     Counted(AudienceCounts),
     /// Answer to `Segments`, by name.
     Segments(Vec<(SegmentName, TagExpression)>),
-    /// No segment of the product has this name: nothing was done.
+    /// No segment of the product has this name, or nobody put it in: nothing was done.
     UnknownSegment(SegmentName),
     /// The audience's expression has so many tags with those of its segments, which is more than
     /// [`TagExpression::RESOLVED_TERMS_MAX`]: nothing was done.

@@ -83,15 +83,10 @@ impl<O: Outside + Send> Switchboard<O> {
         let devices = match &order.target {
             PushTarget::Devices(devices) if order.send_at_ms.is_none() => devices,
             PushTarget::User(_) => return self.push_to_user(order, reply),
-            _ => {
-                let (product, target) = (order.product.clone(), order.target.clone());
-                let this = self.clone();
-                let go_on = move |resolved| match resolved {
-                    Ok(target) => this.push_to_many(PushOrder { target, ..order }, reply),
-                    Err(answer) => reply(answer),
-                };
-                return self.resolve(product, target, go_on);
+            PushTarget::Audience(of) if of.unresolved().is_some() => {
+                return self.push_to_segments(order, reply);
             }
+            _ => return self.push_to_many(order, reply),
         };
         let split = self.split(&order.product, devices.clone());
         if split.is_empty() {
@@ -176,6 +171,30 @@ impl<O: Outside + Send> Switchboard<O> {
             Err(answer) => reply(answer),
         };
         self.resolve(product, target, go_on);
+    }
+
+    /// The segments are put in first. An order with a key is shown to its owner before: a repeated
+    /// one is answered as the first, whatever became of its segments since.
+    fn push_to_segments(&self, order: PushOrder, reply: Reply) {
+        let is_repeatable = order.idempotency_key.is_some();
+        let (this, first) = (self.clone(), order.clone());
+        let put_in = move |reply: Reply| {
+            let (product, target) = (order.product.clone(), order.target.clone());
+            let again = this.clone();
+            let go_on = move |resolved| match resolved {
+                Ok(target) => again.push_to_many(PushOrder { target, ..order }, reply),
+                Err(answer) => reply(answer),
+            };
+            this.resolve(product, target, go_on);
+        };
+        if !is_repeatable {
+            return put_in(reply);
+        }
+        let told = move |answer: Answer| match answer {
+            Answer::Push(PushAnswer::UnknownSegment(_)) => put_in(reply),
+            answer => reply(answer),
+        };
+        self.push_to_many(first, Box::new(told));
     }
 
     /// The order's owner takes it, for all; then all are asked how far they are.

@@ -13,7 +13,7 @@
 use super::audience;
 use super::bytes::{self, text};
 use base::bytes::ByteReader;
-use model::id::{DeviceId, MessageId, ProductKey, ShardId};
+use model::id::{DeviceId, MessageId, ProductKey, SegmentName, ShardId};
 use model::ports::log::RowHome;
 use model::ports::pushes::PushTarget;
 use model::push::{Priority, Push};
@@ -142,6 +142,14 @@ impl StoredOrder {
             PushTarget::Audience(audience) => audience.devices.is_some(),
             PushTarget::Tag(_) | PushTarget::Product | PushTarget::User(_) => false,
         })
+    }
+
+    /// A segment of its audience whose expression is not put in.
+    pub(crate) fn unresolved(&self) -> Option<&SegmentName> {
+        match self.to_many().map(|to_many| &to_many.target) {
+            Some(PushTarget::Audience(audience)) => audience.unresolved(),
+            _ => None,
+        }
     }
 
     /// Memory of the order's lists of devices, bytes.
