@@ -410,7 +410,7 @@ fn product_of(command: &Command) -> Option<&ProductKey> {
         | PushCommand::Count { product, .. }
         | PushCommand::PutSegment { product, .. }
         | PushCommand::DropSegment { product, .. }
-        | PushCommand::Segments(product)
+        | PushCommand::Segments { product, .. }
         | PushCommand::Token { product, .. } => Some(product),
         PushCommand::PutProduct(product) => Some(&product.key),
         PushCommand::Cancel { product, .. } | PushCommand::Pause { product, .. } => {

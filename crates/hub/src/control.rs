@@ -119,10 +119,12 @@ impl Hub {
             PushCommand::DropSegment { product, segment } => {
                 return self.order_segment(reply, (product, segment), None, fx);
             }
-            PushCommand::Segments(product) => match self.registry.products.number(&product) {
-                Some(_) => PushAnswer::Segments(self.segments.of(&product)),
-                None => PushAnswer::UnknownProduct,
-            },
+            PushCommand::Segments { product, names } => {
+                match self.registry.products.number(&product) {
+                    Some(_) => PushAnswer::Segments(self.segments.of(&product, names.as_deref())),
+                    None => PushAnswer::UnknownProduct,
+                }
+            }
             PushCommand::PushCounts(id) => PushAnswer::Counts(self.jobs.counts(id)),
             PushCommand::Orders { product, before, count } => {
                 let count = (count as usize).min(ORDERS_MAX);
@@ -158,12 +160,10 @@ impl Hub {
             (OrderWhat::Change(key, change), is_stored) => {
                 return self.changed(now, reply, (key, change), is_stored, fx);
             }
-            (OrderWhat::Segment(product, segment, tags), true) => {
-                PushAnswer::Done(self.segments.set(product, segment, tags))
+            (OrderWhat::Segment(name, tags), is_stored) => {
+                self.segment_stored(name, tags, is_stored, fx)
             }
-            (OrderWhat::Put(_) | OrderWhat::Drop(_) | OrderWhat::Segment(..), false) => {
-                PushAnswer::StoreFailed
-            }
+            (OrderWhat::Put(_) | OrderWhat::Drop(_), false) => PushAnswer::StoreFailed,
         };
         fx.answers.push((reply, answer));
     }

@@ -731,7 +731,8 @@ impl Hub {
         self.registry.set_user(now, key, None);
         self.forget(key, fx);
         if has_timeline {
-            self.log.clean(CleanupTask::Forget(product, id), &self.registry, fx);
+            let known = (&self.registry, &self.segments);
+            self.log.clean(CleanupTask::Forget(product, id), known, fx);
         }
     }
 }

@@ -116,7 +116,9 @@ impl Hub {
             }
         }
         self.resume_orders(now, &orders.over, fx);
-        for product in dropped.iter().filter(|of| stray.iter().all(|(product, _)| product != *of)) {
+        let has_devices = |of: &ProductKey| stray.iter().any(|(product, _)| product == of);
+        let is_empty = |of: &&ProductKey| !has_devices(of) && !self.segments.has_some(of);
+        for product in dropped.iter().filter(is_empty) {
             self.log.clean_later(CleanupTask::Undrop(product.clone()), fx);
         }
         dropped.iter().for_each(|product| self.segments.forget(product, &mut self.log, fx));

@@ -152,7 +152,7 @@ impl Service for Hub {
         let resends = self.turn_resends(now, fx);
         let scans = self.turn_scans(now, fx);
         let orders = self.turn_orders(now, fx);
-        let cleanups = self.log.turn_cleanups(now, &self.registry, fx);
+        let cleanups = self.log.turn_cleanups(now, (&self.registry, &self.segments), fx);
         let sweep = self.turn_sweep(now, fx);
         earliest([waits, resends, scans, orders, cleanups, sweep])
     }

@@ -100,7 +100,8 @@ impl Hub {
         let names = self.registry.names(key).filter(|_| rowed);
         self.remove_record(key);
         if let Some((product, device)) = names {
-            self.log.clean(CleanupTask::Delete(product, device), &self.registry, fx);
+            let known = (&self.registry, &self.segments);
+            self.log.clean(CleanupTask::Delete(product, device), known, fx);
         }
     }
 

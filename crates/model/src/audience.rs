@@ -27,7 +27,7 @@ pub enum TagExpression {
     Tag(Tag),
     /// The device is in this saved segment. The expression of the segment is absent until the
     /// audience is [resolved](Audience::resolve).
-    Segment(SegmentName, Option<Box<TagExpression>>),
+    Segment(SegmentName, Option<Arc<TagExpression>>),
     /// All of these hold. At least one.
     And(Vec<TagExpression>),
     /// One of these holds. At least one.
@@ -113,12 +113,12 @@ impl TagExpression {
     /// Puts in the expressions of saved segments; the first name that is unknown is the error.
     fn put_in(
         &mut self,
-        saved: &impl Fn(&SegmentName) -> Option<TagExpression>,
+        saved: &impl Fn(&SegmentName) -> Option<Arc<TagExpression>>,
     ) -> Result<(), SegmentName> {
         match self {
             TagExpression::Tag(_) => Ok(()),
             TagExpression::Segment(name, tags) => {
-                *tags = Some(Box::new(saved(name).ok_or_else(|| name.clone())?));
+                *tags = Some(saved(name).ok_or_else(|| name.clone())?);
                 Ok(())
             }
             TagExpression::And(parts) | TagExpression::Or(parts) => {
@@ -175,7 +175,7 @@ impl Audience {
     /// Puts in the expressions of saved segments.
     pub fn resolve(
         &mut self,
-        saved: &impl Fn(&SegmentName) -> Option<TagExpression>,
+        saved: &impl Fn(&SegmentName) -> Option<Arc<TagExpression>>,
     ) -> Result<(), Unresolved> {
         let Some(tags) = &mut self.tags else { return Ok(()) };
         tags.put_in(saved).map_err(Unresolved::Unknown)?;
@@ -391,15 +391,16 @@ mod tests {
         assert_eq!(audience.unresolved().map(SegmentName::as_str), Some("vip"));
         let has = |tag: &Tag| tag.as_str() == "gold";
         assert!(!audience.has("d", || None, &has), "nothing is resolved yet");
-        let only = |name: &SegmentName| (name.as_str() == "vip").then(|| tag("gold"));
+        let only = |name: &SegmentName| (name.as_str() == "vip").then(|| Arc::new(tag("gold")));
         let muted = SegmentName::parse("muted").expect("a name");
         assert_eq!(audience.resolve(&only), Err(Unresolved::Unknown(muted)));
-        let both =
-            |name: &SegmentName| Some(tag(if name.as_str() == "vip" { "gold" } else { "m" }));
+        let both = |name: &SegmentName| {
+            Some(Arc::new(tag(if name.as_str() == "vip" { "gold" } else { "m" })))
+        };
         assert_eq!(audience.resolve(&both), Ok(()));
         assert_eq!((audience.unresolved(), audience.segments().len()), (None, 2));
         assert!(audience.has("d", || None, &has) && !audience.has("d", || None, &|_| true));
-        let of = |count| Some(TagExpression::Or(vec![tag("a"); count]));
+        let of = |count| Some(Arc::new(TagExpression::Or(vec![tag("a"); count])));
         let max = TagExpression::RESOLVED_TERMS_MAX;
         assert_eq!(audience.resolve(&|_| of(max / 2)), Ok(()));
         let too_large = Err(Unresolved::TooLarge(max + 2));

@@ -10,16 +10,15 @@ use crate::orders;
 use crate::orders::audience::{SegmentBody, segment};
 use axum::Json;
 use axum::extract::State;
-use model::audience::TagExpression;
 use model::id::{ProductKey, SegmentName};
 use model::ports::control::{Answer, Command};
-use model::ports::pushes::{PushAnswer, PushCommand};
+use model::ports::pushes::{PushAnswer, PushCommand, SavedSegment};
 
 type Told<T> = Result<Json<T>, Fault>;
 
 /// `GET /v1/products/{product}/segments`
 pub(crate) async fn list(State(api): Api, path: Part) -> Told<Segments> {
-    let all = segments(&api, orders::product(&part(path)?)?).await?;
+    let all = segments(&api, orders::product(&part(path)?)?, None).await?;
     let segments = all.iter().map(|(name, tags)| Segment::new(name, tags));
     Ok(Json(Segments { segments: segments.collect() }))
 }
@@ -27,9 +26,8 @@ pub(crate) async fn list(State(api): Api, path: Part) -> Told<Segments> {
 /// `GET /v1/products/{product}/segments/{segment}`
 pub(crate) async fn one(State(api): Api, path: Pair) -> Told<Segment> {
     let (product, name) = names(path)?;
-    let all = segments(&api, product).await?;
-    let found = all.iter().find(|(of, _)| *of == name);
-    let found = found.map(|(name, tags)| Json(Segment::new(name, tags)));
+    let found = segments(&api, product, Some(vec![name.clone()])).await?;
+    let found = found.first().map(|(name, tags)| Json(Segment::new(name, tags)));
     found.ok_or_else(|| Fault::unknown_segment(name.as_str()))
 }
 
@@ -60,8 +58,9 @@ fn names(path: Pair) -> Result<(ProductKey, SegmentName), Fault> {
 async fn segments(
     api: &Shared,
     product: ProductKey,
-) -> Result<Vec<(SegmentName, TagExpression)>, Fault> {
-    match api.ask(Command::Push(PushCommand::Segments(product))).await? {
+    names: Option<Vec<SegmentName>>,
+) -> Result<Vec<SavedSegment>, Fault> {
+    match api.ask(Command::Push(PushCommand::Segments { product, names })).await? {
         Answer::Push(PushAnswer::Segments(segments)) => Ok(segments),
         _ => Err(Fault::internal()),
     }

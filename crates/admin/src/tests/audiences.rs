@@ -79,13 +79,17 @@ fn a_push_is_ordered_for_an_audience_or_only_counted() {
 fn segments_are_saved_shown_and_removed() {
     let vip = || SegmentName::parse("vip").expect("a name");
     let tags = TagExpression::Not(Box::new(TagExpression::Tag(Tag::parse("a").expect("a name"))));
-    let saved = vec![(vip(), tags.clone())];
+    let saved = vec![(vip(), Arc::new(tags.clone()))];
     let test_api = TestApi::new(move |command| {
         Answer::Push(match command {
-            Command::Push(PushCommand::Segments(product)) if product.as_str() == "shop" => {
-                PushAnswer::Segments(saved.clone())
+            Command::Push(PushCommand::Segments { product, names }) => {
+                let is_asked = |name| names.as_ref().is_none_or(|names| names.contains(name));
+                let saved = saved.iter().filter(|(name, _)| is_asked(name)).cloned();
+                match product.as_str() {
+                    "shop" => PushAnswer::Segments(saved.collect()),
+                    _ => PushAnswer::UnknownProduct,
+                }
             }
-            Command::Push(PushCommand::Segments(_)) => PushAnswer::UnknownProduct,
             Command::Push(PushCommand::PutSegment { segment, .. })
                 if segment.as_str() == "more" =>
             {

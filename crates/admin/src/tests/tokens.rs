@@ -131,10 +131,10 @@ fn answer(command: &Command) -> Answer {
         Command::Push(PushCommand::UserDevices { .. }) => {
             Answer::Push(PushAnswer::Devices(Vec::new()))
         }
-        Command::Push(PushCommand::Segments(_)) => {
+        Command::Push(PushCommand::Segments { .. }) => {
             let name = SegmentName::parse("regulars").expect("a name");
             let tags = TagExpression::Tag(Tag::parse("berlin").expect("a name"));
-            Answer::Push(PushAnswer::Segments(vec![(name, tags)]))
+            Answer::Push(PushAnswer::Segments(vec![(name, Arc::new(tags))]))
         }
         Command::Push(PushCommand::Products) => {
             Answer::Push(PushAnswer::Products(vec![Arc::new(Product::new(key("shop"), 7))]))

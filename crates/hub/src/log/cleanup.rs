@@ -1,18 +1,20 @@
 //! Cleanup queue for the log: no answer waits for a cleanup, but a refused one must be retried.
 //!
 //! A refused removal is retried after a pause. Removals name the messages and never do harm; a row
-//! or a timeline is deleted only while its device is unknown, because the device may have been
-//! registered again meanwhile. A cleanup that finds the queue full is counted, and found again at
+//! or a timeline is deleted only while its device, or segment, is unknown, because it may have been
+//! registered, or saved, again meanwhile. A cleanup that finds the queue full is counted, and found again at
 //! the next start.
 
 use super::LogCalls;
+use super::durable::audience;
 use super::durable::product::key as row_of_product;
 use super::pending::PendingCall;
 use crate::Effects;
 use crate::registry::Registry;
+use crate::segments::Segments;
 use base::time::{Instant, Now};
 use model::counters::ProcessCounter;
-use model::id::{DeviceId, ProductKey};
+use model::id::{DeviceId, ProductKey, SegmentName};
 use model::ports::calls::{RETRIES_A_TURN_MAX, may_be_taken_later};
 use model::ports::log::{Done, StoreError, Table, Write};
 use model::timeline::{Seq, TimelineId};
@@ -29,8 +31,8 @@ pub(crate) enum CleanupTask {
     Undrop(ProductKey),
     /// A row of an order that is over.
     Unorder(Box<[u8]>),
-    /// The row of a segment whose product was dropped.
-    Unsegment(Box<[u8]>),
+    /// The row of a segment that is no longer known.
+    Unsegment(ProductKey, SegmentName),
 }
 
 impl LogCalls {
@@ -66,7 +68,7 @@ impl LogCalls {
     pub fn turn_cleanups(
         &mut self,
         now: Now,
-        registry: &Registry,
+        known: (&Registry, &Segments),
         fx: &mut Effects,
     ) -> Option<Instant> {
         if self.cleanups.is_empty() {
@@ -77,13 +79,18 @@ impl LogCalls {
         }
         for _ in 0..RETRIES_A_TURN_MAX {
             let task = self.cleanups.take()?;
-            self.clean(task, registry, fx);
+            self.clean(task, known, fx);
         }
         Some(now.mono)
     }
 
     /// Runs a cleanup now.
-    pub fn clean(&mut self, task: CleanupTask, registry: &Registry, fx: &mut Effects) {
+    pub fn clean(
+        &mut self,
+        task: CleanupTask,
+        (registry, segments): (&Registry, &Segments),
+        fx: &mut Effects,
+    ) {
         if let CleanupTask::Remove(timeline, seqs) = task {
             return self.remove(timeline, seqs, fx);
         }
@@ -106,8 +113,11 @@ impl LogCalls {
                 Write::Delete { table: Table::Products, key: row_of_product(product) }
             }
             CleanupTask::Unorder(key) => Write::Delete { table: Table::Orders, key: key.clone() },
-            CleanupTask::Unsegment(key) => {
-                Write::Delete { table: Table::Segments, key: key.clone() }
+            CleanupTask::Unsegment(product, segment) if segments.is_known(product, segment) => {
+                return;
+            }
+            CleanupTask::Unsegment(product, segment) => {
+                Write::Delete { table: Table::Segments, key: audience::key(product, segment) }
             }
         };
         self.write(PendingCall::Cleanup(Box::new(task)), write, fx);

@@ -69,7 +69,7 @@ pub(crate) enum OrderWhat {
     /// Remove a product.
     Drop(ProductKey),
     /// Save a segment of a product, or remove it.
-    Segment(ProductKey, SegmentName, Option<TagExpression>),
+    Segment((ProductKey, SegmentName), Option<Arc<TagExpression>>),
     /// Change a device.
     Change(Key, Change),
 }

@@ -9,6 +9,7 @@ use model::ports::log::{StoreError, Table};
 use model::ports::pushes::{
     AudienceCounts, PushAnswer, PushCommand, PushOrder, PushState, PushTarget,
 };
+use model::product::Product;
 use model::service::Service;
 use model::timeline::Space;
 use std::num::NonZeroU32;
@@ -388,7 +389,7 @@ fn a_repeated_order_is_answered_as_the_first_whatever_became_of_its_segment() {
     let keyed = |order: &mut PushOrder| order.idempotency_key = Some("k".into());
     let vip = SegmentName::parse("vip").expect("a name");
     let of = |tags: Option<TagExpression>| {
-        let tags = TagExpression::Segment(vip.clone(), tags.map(Box::new));
+        let tags = TagExpression::Segment(vip.clone(), tags.map(Arc::new));
         audience(Some(TagExpression::And(vec![has("b"), tags])), &[], &[])
     };
     let (_, reply) = world.push_to(of(None), keyed);
@@ -429,7 +430,7 @@ fn each_shard_visits_its_part_of_a_list() {
 
 #[test]
 fn a_segment_is_stored_listed_changed_and_removed() {
-    let limits = limited(|pushes| pushes.segments_max = 2);
+    let limits = limited(|pushes| pushes.segments_a_product_max = 2);
     let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
     let segment = |name: &str| SegmentName::parse(name).expect("a name");
     let put = |world: &mut HubHarness, name: &str, tags: TagExpression| {
@@ -447,17 +448,114 @@ fn a_segment_is_stored_listed_changed_and_removed() {
     world.complete(Err(StoreError::Full));
     assert_eq!(world.answer(reply), Some(PushAnswer::StoreFailed));
     world.keeps = true;
-    let expected = vec![(segment("far"), not(has("a"))), (segment("vip"), has("b"))];
+    let expected =
+        [("far", not(has("a"))), ("vip", has("b"))].map(|(n, tags)| (segment(n), Arc::new(tags)));
+    let of = |product: ProductKey, names: Option<&[&str]>| {
+        let names = names.map(|names| names.iter().map(|name| segment(name)).collect());
+        PushCommand::Segments { product, names }
+    };
     for _ in 0..2 {
-        let all = world.command(PushCommand::Segments(key()));
-        assert_eq!(all, PushAnswer::Segments(expected.clone()));
+        let all = world.command(of(key(), None));
+        assert_eq!(all, PushAnswer::Segments(expected.to_vec()));
+        let some = world.command(of(key(), Some(&["vip", "none"])));
+        assert_eq!(some, PushAnswer::Segments(expected[1..].to_vec()));
         world.restart();
     }
     let drop_it = PushCommand::DropSegment { product: key(), segment: segment("far") };
     assert_eq!(world.command(drop_it.clone()), PushAnswer::Done(true));
     assert_eq!(world.command(drop_it), PushAnswer::Done(false));
     let other = ProductKey::parse("q").expect("a name");
-    assert_eq!(world.command(PushCommand::Segments(other)), PushAnswer::UnknownProduct);
+    assert_eq!(world.command(of(other, None)), PushAnswer::UnknownProduct);
     world.tell(PushCommand::DropProduct(key()));
+    rest(&mut world);
     assert_eq!(world.log.rows(Table::Segments), 0, "they go with their product");
+}
+
+fn save(world: &mut HubHarness, name: &str, tags: TagExpression) -> u64 {
+    let segment = SegmentName::parse(name).expect("a name");
+    world.tell(PushCommand::PutSegment { product: key(), segment, tags })
+}
+
+fn segments(world: &mut HubHarness) -> usize {
+    match world.command(PushCommand::Segments { product: key(), names: None }) {
+        PushAnswer::Segments(all) => all.len(),
+        other => panic!("no segments: {other:?}"),
+    }
+}
+
+#[test]
+fn a_product_has_so_many_segments_those_included_that_are_being_saved() {
+    let limits = limited(|pushes| pushes.segments_a_product_max = 2);
+    let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
+    world.keeps = false;
+    let replies = ["s0", "s1", "s1", "s2"].map(|name| save(&mut world, name, has("a")));
+    world.settle();
+    let answers = replies.map(|reply| world.answer(reply));
+    let done = [true, true, false].map(|new| Some(PushAnswer::Done(new)));
+    assert_eq!((&answers[..3], &answers[3]), (&done[..], &Some(PushAnswer::TooManySegments)));
+    world.keeps = true;
+    world.command(PushCommand::PutProduct(Box::new(Product { key: other(), ..product() })));
+    let (product, segment) = (other(), SegmentName::parse("s").expect("a name"));
+    let of_other = PushCommand::PutSegment { product, segment, tags: has("a") };
+    assert_eq!(world.command(of_other), PushAnswer::Done(true), "another product has its own");
+}
+
+fn other() -> ProductKey {
+    ProductKey::parse("q").expect("a name")
+}
+
+#[test]
+fn a_segment_that_is_saved_while_its_product_is_dropped_goes_with_it() {
+    let mut world = HubHarness::new();
+    world.keeps = false;
+    let dropped = world.tell(PushCommand::DropProduct(key()));
+    let saved = save(&mut world, "vip", has("a"));
+    world.settle();
+    assert_eq!(world.answer(dropped), Some(PushAnswer::Done(true)));
+    assert_eq!(world.answer(saved), Some(PushAnswer::UnknownProduct));
+    world.keeps = true;
+    rest(&mut world);
+    assert_eq!(world.log.rows(Table::Segments), 0);
+}
+
+#[test]
+fn a_segment_of_a_new_product_survives_the_cleanup_of_the_old_one() {
+    for kept in 0.. {
+        let mut world = HubHarness::new();
+        let old = save(&mut world, "vip", has("old"));
+        assert_eq!(world.answer(old), Some(PushAnswer::Done(true)));
+        save(&mut world, "far", has("old"));
+        world.keeps = false;
+        world.tell(PushCommand::DropProduct(key()));
+        world.complete(Ok(()));
+        // The log refuses the deletions, which are asked for again later.
+        world.hub.turn(world.now, &mut world.fx);
+        world.complete(Err(StoreError::Busy));
+        world.log.die_after(Some(kept));
+        world.keeps = true;
+        let made = world.tell(PushCommand::PutProduct(Box::new(product())));
+        let made = world.answer(made);
+        let saved = save(&mut world, "vip", has("new"));
+        let saved = world.answer(saved);
+        (0..3).for_each(|_| world.pass_ms(1_000));
+        rest(&mut world);
+        let is_all = !world.log.is_dead();
+        world.log.die_after(None);
+        for _ in 0..2 {
+            if saved == Some(PushAnswer::Done(true)) && made.is_some() {
+                let vip = SegmentName::parse("vip").expect("a name");
+                let names = Some(vec![vip.clone()]);
+                let told = world.command(PushCommand::Segments { product: key(), names });
+                let new = PushAnswer::Segments(vec![(vip, Arc::new(has("new")))]);
+                assert_eq!(told, new, "{kept}");
+            }
+            world.restart();
+            rest(&mut world);
+        }
+        if is_all {
+            assert_eq!((segments(&mut world), world.log.rows(Table::Segments)), (1, 1));
+            assert!(kept > 2, "it broke off everywhere");
+            break;
+        }
+    }
 }

@@ -29,8 +29,8 @@ section! {
         /// Each shard has them in its log, too, and after a restart its own devices' names once
         /// more in memory.
         @live lists_bytes_max: u64 = 128 * 1024 * 1024, whole(0..=192 << 20, "bytes");
-        /// Saved segments of all products together. One more is refused (`too_many_segments`).
-        @live segments_max: u32 = 1_024, whole(0..=65_536, "segments");
+        /// Saved segments of a product. One more is refused (`too_many_segments`).
+        @live segments_a_product_max: u32 = 256, whole(0..=4_096, "segments");
         /// Devices of one user of a product. One more is refused (`too_many_devices`). Each shard
         /// counts its own devices.
         @live devices_a_user_max: u16 = 64, whole(1..=4_096, "devices a shard");

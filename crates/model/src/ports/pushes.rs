@@ -71,8 +71,13 @@ pub enum PushCommand {
         /// Name of the segment within the product.
         segment: SegmentName,
     },
-    /// The segments of a product. Answer: `Segments`.
-    Segments(ProductKey),
+    /// Segments of a product. Answer: `Segments`.
+    Segments {
+        /// The product.
+        product: ProductKey,
+        /// Only those with these names; all when absent.
+        names: Option<Vec<SegmentName>>,
+    },
     /// Orders that are remembered, those to be sent last first. Answer: `Orders`.
     Orders {
         /// Of this product; of all when absent.
@@ -287,15 +292,18 @@ pub enum PushAnswer {
     /// Answer to `Count`.
     Counted(AudienceCounts),
     /// Answer to `Segments`, by name.
-    Segments(Vec<(SegmentName, TagExpression)>),
+    Segments(Vec<SavedSegment>),
     /// No segment of the product has this name, or nobody put it in: nothing was done.
     UnknownSegment(SegmentName),
     /// The audience's expression has so many tags with those of its segments, which is more than
     /// [`TagExpression::RESOLVED_TERMS_MAX`]: nothing was done.
     TooManyTerms(usize),
-    /// As many segments are saved as may be: nothing was done.
+    /// The product has as many segments as it may have: nothing was done.
     TooManySegments,
 }
+
+/// A segment with its expression.
+pub type SavedSegment = (SegmentName, Arc<TagExpression>);
 
 /// Size of an audience.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

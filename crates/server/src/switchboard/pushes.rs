@@ -54,7 +54,7 @@ impl<O: Outside + Send> Switchboard<O> {
             }
             PushCommand::PutSegment { .. }
             | PushCommand::DropSegment { .. }
-            | PushCommand::Segments(_) => {
+            | PushCommand::Segments { .. } => {
                 self.gather(vec![(self.of_segments(), command.into())], reply);
             }
             PushCommand::Count { product, target } => self.count(product, target, reply),
@@ -144,6 +144,7 @@ impl<O: Outside + Send> Switchboard<O> {
             PushTarget::Audience(audience) if !audience.segments().is_empty() => audience,
             target => return go_on(Ok(target)),
         };
+        let names = audience.segments().into_iter().cloned().collect();
         let resolved = move |answer: Answer| {
             let Answer::Push(PushAnswer::Segments(saved)) = answer else {
                 return go_on(Err(answer));
@@ -156,7 +157,7 @@ impl<O: Outside + Send> Switchboard<O> {
                 Err(Unresolved::TooLarge(terms)) => Err(PushAnswer::TooManyTerms(terms).into()),
             });
         };
-        let command = PushCommand::Segments(product).into();
+        let command = PushCommand::Segments { product, names: Some(names) }.into();
         self.gather(vec![(self.of_segments(), command)], Box::new(resolved));
     }
 
