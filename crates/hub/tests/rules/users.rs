@@ -225,6 +225,36 @@ fn a_push_that_comes_to_a_device_after_it_changed_hands_survives_a_kill() {
 }
 
 #[test]
+fn an_open_order_goes_by_whose_a_device_is_when_the_scan_comes_to_it() {
+    for kill in [false, true] {
+        let mut world = HubHarness::new();
+        for (n, name) in ["ann", "ann", "ann", "bob", "bob"].into_iter().enumerate() {
+            let device = format!("d{n}");
+            let seat = world.seat(&device);
+            world.close(&seat);
+            given(&mut world, &device, name);
+        }
+        let slowly = |order: &mut PushOrder| order.devices_per_s = NonZeroU32::new(1);
+        let (push, _) = world.push_to(to_user("ann", None), slowly);
+        world.turn();
+        assert_eq!(waiting(&mut world, 0..5), [1, 0, 0, 0, 0]);
+        // The first device goes and comes back, the second goes, the fourth comes.
+        for (device, to) in [("d0", "bob"), ("d0", "ann"), ("d1", "bob"), ("d3", "ann")] {
+            given(&mut world, device, to);
+        }
+        if kill {
+            world.restart();
+        }
+        (0..4).for_each(|_| world.pass_ms(1_000));
+        rest(&mut world);
+        assert_eq!(waiting(&mut world, 0..5), [0, 0, 1, 1, 0], "{kill}");
+        let counts = world.counts(push);
+        assert_eq!((counts.matched, counts.stored, counts.rejected), (3, 2, 1), "{kill}");
+        world.hub.audit();
+    }
+}
+
+#[test]
 fn a_bind_for_a_user_takes_the_old_ones_pushes_while_the_same_change_is_at_the_log() {
     let mut world = HubHarness::new();
     let until = world.now.wall_ms / 1_000 + 3_600;
