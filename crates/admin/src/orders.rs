@@ -23,7 +23,7 @@ use crate::texts::{
     Address, Base64, Decimal, DeviceName, DeviceUserName, PageLimit, Place, ProductName,
     PushStateWord, TagName,
 };
-use audience::{AudienceBody, Expression};
+use audience::{AudienceBody, Expression, NamedDevices};
 use axum::http::HeaderMap;
 use base::hex;
 use base::setting::{Kind, Section};
@@ -37,7 +37,6 @@ use model::product::{AnonymousFrom, Heartbeat, Product, Secret};
 use model::push::{Priority, Push};
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::num::NonZeroU32;
 use std::path::{Component, PathBuf};
 use std::sync::Arc;
@@ -74,7 +73,7 @@ pub(crate) struct PushBody {
     device: Option<String>,
     /// Target: these devices; at most push_devices_max (1,000).
     #[schemars(with = "Option<Vec<DeviceName>>", length(min = 1))]
-    devices: Option<Vec<String>>,
+    devices: Option<NamedDevices>,
     /// Target: all devices with this tag.
     #[schemars(with = "Option<TagName>")]
     tag: Option<String>,
@@ -84,8 +83,7 @@ pub(crate) struct PushBody {
     #[schemars(with = "Option<DeviceUserName>")]
     user: Option<String>,
     /// With `user`: only the devices whose tags satisfy this, such as those of a platform.
-    #[schemars(with = "Option<Expression>")]
-    user_tags: Option<Value>,
+    user_tags: Option<Expression>,
     /// With `user`: only the device that is online, or was last. Not with `send_at_ms`, `dry_run`
     /// and an Idempotency-Key.
     #[serde(default)]
@@ -232,7 +230,7 @@ impl PushBody {
         }
         match (&self.device, &self.devices, &self.tag, self.audience.take(), self.all) {
             (Some(one), None, None, None, false) => Ok(PushTarget::Devices(vec![device(one)?])),
-            (None, Some(many), None, None, false) => devices(many, limits).map(PushTarget::Devices),
+            (None, Some(many), None, None, false) => many.devices(limits).map(PushTarget::Devices),
             (None, None, Some(name), None, false) => tag(name).map(PushTarget::Tag),
             (None, None, None, Some(audience), false) => {
                 Ok(PushTarget::Audience(Arc::new(audience.audience(limits)?)))
@@ -243,10 +241,9 @@ impl PushBody {
     }
 
     /// The devices of a user: those of this moment, or an audience that is stored.
-    fn target_of_user(&self, user: &str, is_now: bool) -> Result<PushTarget, Fault> {
+    fn target_of_user(&mut self, user: &str, is_now: bool) -> Result<PushTarget, Fault> {
         let user = audience::device_user(user)?;
-        let tags = self.user_tags.as_ref();
-        let tags = tags.map(|tags| audience::expression(tags, "user_tags")).transpose()?;
+        let tags = self.user_tags.take().map(|tags| tags.0);
         if is_now && tags.as_ref().is_none_or(|tags| tags.segments().is_empty()) {
             let last_active = self.last_active;
             return Ok(PushTarget::User(UserTarget { user, tags, last_active }));

@@ -209,6 +209,9 @@ struct Names {
 }
 
 impl DeviceList {
+    /// Most names of a list, whatever the limits are.
+    pub const NAMES_MAX: usize = 4_000_000;
+
     /// Number of devices.
     pub fn len(&self) -> usize {
         self.0.ends.len()
@@ -286,8 +289,14 @@ impl DeviceListDraft {
 
     fn put(&mut self, device: &str) {
         self.text.push_str(device);
-        let end = u32::try_from(self.text.len()).expect("some million names of 64 bytes");
+        let end = u32::try_from(self.text.len()).expect("NAMES_MAX names of 64 bytes");
         self.ends.push(end);
+    }
+
+    /// The names so far, as they came.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.text[start as usize..end as usize])
     }
 
     /// Number of names so far; those that occur twice count twice.
@@ -302,10 +311,7 @@ impl DeviceListDraft {
 
     /// The list of these names.
     pub fn list(self) -> DeviceList {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        let names = starts.zip(&self.ends);
-        let mut names: Vec<&str> =
-            names.map(|(start, &end)| &self.text[start as usize..end as usize]).collect();
+        let mut names: Vec<&str> = self.iter().collect();
         names.sort_unstable();
         names.dedup();
         let text: String = names.concat();

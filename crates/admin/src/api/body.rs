@@ -7,9 +7,12 @@
 use crate::fault::Fault;
 use axum::body::{Body, BodyDataStream, HttpBody};
 use futures_util::StreamExt;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::Deserializer;
+use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
+use serde_path_to_error::Track;
+use std::borrow::Cow;
+use std::fmt::{self, Formatter};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -141,25 +144,67 @@ fn refuse_null(body: &[u8]) -> Result<(), Fault> {
     if !body.windows(4).any(|bytes| bytes == b"null") {
         return Ok(());
     }
-    let body = serde_json::from_slice(body).map_err(|error| wrong(".", &error))?;
-    match null_in(&body, "") {
-        Some(path) => Err(Fault::bad(format!("`{path}` must not be null: omit it"))),
-        None => Ok(()),
+    let (mut reader, mut track) = (serde_json::Deserializer::from_slice(body), Track::new());
+    let reader = serde_path_to_error::Deserializer::new(&mut reader, &mut track);
+    match (NoNull { is_body: true }).deserialize(reader) {
+        Ok(()) => Ok(()),
+        Err(_) => Err(Fault::bad(format!("`{}` must not be null: omit it", track.path()))),
     }
 }
 
-/// The path of the first null of a body, but for that of `NULLABLE`.
-fn null_in(value: &Value, path: &str) -> Option<String> {
-    match value {
-        Value::Null => (path != NULLABLE).then(|| path.to_owned()),
-        Value::Array(items) => {
-            items.iter().enumerate().find_map(|(at, item)| null_in(item, &format!("{path}[{at}]")))
+/// Passes over JSON that was read once already, so that a null is its only fault.
+struct NoNull {
+    is_body: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for NoNull {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for NoNull {
+    type Value = ();
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("no null")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<(), A::Error> {
+        while from.next_element_seed(NoNull { is_body: false })?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<(), A::Error> {
+        while let Some(name) = from.next_key::<Cow<'de, str>>()? {
+            match self.is_body && name == NULLABLE {
+                true => drop(from.next_value::<IgnoredAny>()?),
+                false => from.next_value_seed(NoNull { is_body: false })?,
+            }
         }
-        Value::Object(fields) => fields.iter().find_map(|(name, item)| {
-            let dot = if path.is_empty() { "" } else { "." };
-            null_in(item, &format!("{path}{dot}{name}"))
-        }),
-        _ => None,
+        Ok(())
     }
 }
 

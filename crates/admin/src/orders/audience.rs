@@ -1,19 +1,20 @@
 //! Audiences and segments as they are written, checked into the model's words.
 //!
-//! An expression over tags is a tag, or an object with one of `and`, `or`, `not` and `segment`. It
-//! is read from JSON by hand: a fault names its place and what is allowed there.
+//! An expression over tags is a tag, or an object with one of `and`, `or`, `not` and `segment`.
+//! Expressions and lists are read piece by piece, up to their limits, so a large body takes no more
+//! memory than its text; a fault names its place and what is allowed there.
 
-use super::tag;
 use crate::fault::Fault;
 use crate::texts::{DeviceName, DeviceUserName, SegmentText, TagName};
 use model::audience::{Audience, DeviceList, DeviceListDraft, TagExpression};
-use model::id::{DeviceUser, SegmentName};
+use model::id::{DeviceId, DeviceUser, SegmentName, Tag};
 use model::limits::Limits;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Error, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::fmt::{self, Formatter};
 
 /// Devices that satisfy everything that is given; all devices of the product if nothing is.
 #[derive(Deserialize, JsonSchema)]
@@ -24,8 +25,7 @@ pub(crate) struct AudienceBody {
     #[schemars(with = "Option<DeviceUserName>")]
     user: Option<String>,
     /// Only devices whose tags satisfy this: at most 8 levels, and 64 tags and segments.
-    #[schemars(with = "Option<Expression>")]
-    tags: Option<Value>,
+    tags: Option<Expression>,
     /// Only these devices, known or not; at most audience_devices_max (1,000,000).
     #[schemars(with = "Option<Vec<DeviceName>>", length(min = 1))]
     devices: Option<NamedDevices>,
@@ -34,8 +34,8 @@ pub(crate) struct AudienceBody {
     except: Option<NamedDevices>,
 }
 
-/// The schema of an expression over the tags of a device.
-pub(crate) enum Expression {}
+/// An expression over the tags of a device, within its limits: nothing beyond them is read.
+pub(crate) struct Expression(pub(crate) TagExpression);
 
 impl JsonSchema for Expression {
     fn schema_name() -> Cow<'static, str> {
@@ -71,8 +71,7 @@ impl JsonSchema for Expression {
 #[schemars(rename = "SegmentOrder")]
 pub(crate) struct SegmentBody {
     /// The tags of the segment's devices: at most 8 levels, and 64 tags. No segments.
-    #[schemars(with = "Expression")]
-    tags: Value,
+    tags: Expression,
 }
 
 /// To whom a device is given.
@@ -85,7 +84,7 @@ pub(crate) struct DeviceUserBody {
     pub(crate) user: String,
 }
 
-/// Names of devices, read without a string for each.
+/// Names of devices, read without a string for each, and no more than a list may ever have.
 pub(crate) struct NamedDevices(DeviceListDraft);
 
 impl<'de> Deserialize<'de> for NamedDevices {
@@ -99,17 +98,41 @@ struct Names;
 impl<'de> Visitor<'de> for Names {
     type Value = NamedDevices;
 
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("a list of names of devices")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<NamedDevices, A::Error> {
-        let mut names = DeviceListDraft::default();
-        while let Some(name) = from.next_element::<Cow<'de, str>>()? {
-            let why = |why| A::Error::custom(format!("the name of a device {why}"));
-            names.add(&name).map_err(why)?;
+        let (mut names, max) = (DeviceListDraft::default(), DeviceList::NAMES_MAX);
+        while from.next_element_seed(NameInto(&mut names))?.is_some() {
+            if names.len() > max {
+                return Err(A::Error::custom(format!("a list has {max} names at most")));
+            }
         }
         Ok(NamedDevices(names))
+    }
+}
+
+/// Reads a name into a list.
+struct NameInto<'a>(&'a mut DeviceListDraft);
+
+impl<'de> DeserializeSeed<'de> for NameInto<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for NameInto<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<(), E> {
+        self.0.add(name).map_err(|why| E::custom(format!("the name of a device {why}")))
     }
 }
 
@@ -123,6 +146,15 @@ impl NamedDevices {
             ))),
         }
     }
+
+    /// The devices of a short list, each as often as it was named.
+    pub(crate) fn devices(&self, limits: &Limits) -> Result<Vec<DeviceId>, Fault> {
+        let max = limits.pushes.push_devices_max as usize;
+        match (1..=max).contains(&self.0.len()) {
+            true => self.0.iter().map(super::device).collect(),
+            false => Err(Fault::bad(format!("`devices` must have 1 to {max} names"))),
+        }
+    }
 }
 
 impl AudienceBody {
@@ -130,7 +162,7 @@ impl AudienceBody {
     pub(crate) fn audience(self, limits: &Limits) -> Result<Audience, Fault> {
         let AudienceBody { user, tags, devices, except } = self;
         let user = user.map(|name| device_user(&name)).transpose()?;
-        let tags = tags.map(|tags| expression(&tags, "audience.tags")).transpose()?;
+        let tags = tags.map(|tags| tags.0);
         let list = |names: Option<NamedDevices>, field| {
             names.map(|names| names.list(field, limits)).transpose()
         };
@@ -142,10 +174,9 @@ impl AudienceBody {
 
 impl SegmentBody {
     /// The expression, within its limits.
-    pub(crate) fn tags(&self) -> Result<TagExpression, Fault> {
-        let tags = expression(&self.tags, "tags")?;
-        match tags.segments().is_empty() {
-            true => Ok(tags),
+    pub(crate) fn tags(self) -> Result<TagExpression, Fault> {
+        match self.tags.0.segments().is_empty() {
+            true => Ok(self.tags.0),
             false => {
                 Err(Fault::bad("`tags` of a segment must not name segments: repeat their tags"))
             }
@@ -166,56 +197,145 @@ pub(crate) fn device_user(text: &str) -> Result<DeviceUser, Fault> {
     DeviceUser::parse(text).ok_or_else(why)
 }
 
-/// An expression at this place of a body.
-pub(super) fn expression(value: &Value, at: &str) -> Result<TagExpression, Fault> {
-    let mut terms = 0;
-    let tags = read(value, at, TagExpression::DEPTH_MAX, &mut terms)?;
-    let max = TagExpression::TERMS_MAX;
-    match terms <= max {
-        true => Ok(tags),
-        false => {
-            Err(Fault::bad(format!("`{at}` has {terms} tags and segments; the maximum is {max}")))
+impl<'de> Deserialize<'de> for Expression {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Expression, D::Error> {
+        let mut terms = 0;
+        let whole = Part { levels: TagExpression::DEPTH_MAX, terms: &mut terms };
+        whole.deserialize(from).map(Expression)
+    }
+}
+
+/// Reads a part of an expression.
+struct Part<'a> {
+    /// Levels that it may have.
+    levels: usize,
+    /// Tags and segments of the whole expression so far.
+    terms: &'a mut usize,
+}
+
+impl Part<'_> {
+    /// Counts a tag or a segment.
+    fn term<E: Error>(&mut self) -> Result<(), E> {
+        let max = TagExpression::TERMS_MAX;
+        if *self.terms == max {
+            return Err(E::custom(format!("an expression has {max} tags and segments at most")));
+        }
+        *self.terms += 1;
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Part<'_> {
+    type Value = TagExpression;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<TagExpression, D::Error> {
+        if self.levels == 0 {
+            let max = TagExpression::DEPTH_MAX;
+            return Err(D::Error::custom(format!("an expression has {max} levels at most")));
+        }
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Part<'_> {
+    type Value = TagExpression;
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "a tag, or an object with one of `and` (a list), `or` (a list), `not` and `segment`",
+        )
+    }
+
+    fn visit_str<E: Error>(mut self, name: &str) -> Result<TagExpression, E> {
+        self.term()?;
+        let tag = Tag::parse(name).map_err(|why| E::custom(format!("the name of the tag {why}")));
+        tag.map(TagExpression::Tag)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut from: A) -> Result<TagExpression, A::Error> {
+        let shape = |it: &Part<'_>| A::Error::invalid_value(Unexpected::Map, it);
+        let Some(sign) = from.next_key::<Cow<'de, str>>()? else { return Err(shape(&self)) };
+        let levels = self.levels - 1;
+        let tags = match &*sign {
+            "and" => {
+                let parts = Parts(Part { levels, terms: self.terms });
+                from.next_value_seed(parts).map(TagExpression::And)
+            }
+            "or" => {
+                let parts = Parts(Part { levels, terms: self.terms });
+                from.next_value_seed(parts).map(TagExpression::Or)
+            }
+            "not" => {
+                let tags = from.next_value_seed(Part { levels, terms: self.terms });
+                tags.map(|tags| TagExpression::Not(Box::new(tags)))
+            }
+            "segment" => {
+                self.term()?;
+                from.next_value::<Named>().map(|Named(name)| TagExpression::Segment(name, None))
+            }
+            _ => return Err(shape(&self)),
+        }?;
+        match from.next_key::<IgnoredAny>()? {
+            Some(_) => Err(shape(&self)),
+            None => Ok(tags),
         }
     }
 }
 
-fn read(value: &Value, at: &str, left: usize, terms: &mut usize) -> Result<TagExpression, Fault> {
-    let Some(left) = left.checked_sub(1) else {
-        let max = TagExpression::DEPTH_MAX;
-        return Err(Fault::bad(format!(
-            "`{at}` is too deep: an expression has {max} levels at most"
-        )));
-    };
-    let shape = || {
-        Fault::bad(format!(
-            "`{at}` must be a tag, or an object with one of `and` (a list), `or` (a list), `not` \
-             and `segment`"
-        ))
-    };
-    *terms += usize::from(value.is_string());
-    if let Some(name) = value.as_str() {
-        return tag(name).map(TagExpression::Tag);
+/// Reads a list of parts.
+struct Parts<'a>(Part<'a>);
+
+impl Parts<'_> {
+    fn part(&mut self) -> Part<'_> {
+        Part { levels: self.0.levels, terms: self.0.terms }
     }
-    let fields = value.as_object().filter(|fields| fields.len() == 1).ok_or_else(shape)?;
-    let (sign, value) = fields.iter().next().ok_or_else(shape)?;
-    let at = format!("{at}.{sign}");
-    let mut parts = || {
-        let parts = value.as_array().filter(|parts| !parts.is_empty());
-        let none = || Fault::bad(format!("`{at}` must be a list of expressions, one at least"));
-        let parts = parts.ok_or_else(none)?;
-        let part = |(n, part)| read(part, &format!("{at}[{n}]"), left, terms);
-        parts.iter().enumerate().map(part).collect::<Result<Vec<_>, _>>()
-    };
-    match sign.as_str() {
-        "and" => parts().map(TagExpression::And),
-        "or" => parts().map(TagExpression::Or),
-        "not" => Ok(TagExpression::Not(Box::new(read(value, &at, left, terms)?))),
-        "segment" => {
-            *terms += 1;
-            let name = || Fault::bad(format!("`{at}` must be the name of a segment"));
-            Ok(TagExpression::Segment(segment(value.as_str().ok_or_else(name)?)?, None))
+}
+
+impl<'de> DeserializeSeed<'de> for Parts<'_> {
+    type Value = Vec<TagExpression>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Parts<'_> {
+    type Value = Vec<TagExpression>;
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of expressions, one at least")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut from: A) -> Result<Self::Value, A::Error> {
+        let mut parts = Vec::new();
+        while let Some(part) = from.next_element_seed(self.part())? {
+            parts.push(part);
         }
-        _ => Err(shape()),
+        if parts.is_empty() { Err(A::Error::invalid_length(0, &self)) } else { Ok(parts) }
+    }
+}
+
+/// The name of a segment in an expression.
+struct Named(SegmentName);
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Named, D::Error> {
+        from.deserialize_str(NamedSegment)
+    }
+}
+
+struct NamedSegment;
+
+impl Visitor<'_> for NamedSegment {
+    type Value = Named;
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a segment")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Named, E> {
+        let why = |why| E::custom(format!("the name of the segment {why}"));
+        SegmentName::parse(name).map(Named).map_err(why)
     }
 }
 

@@ -20,6 +20,9 @@ use model::push::{Outcome, Rejection};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Largest body that is read by the task of its request, bytes.
+const READ_BYTES_MAX: usize = 256 * 1024;
+
 /// Interval between two queries for the counts of a push to many, milliseconds; it grows up to the
 /// end of this range.
 const LOOK_MS: std::ops::RangeInclusive<u64> = 5..=100;
@@ -32,10 +35,7 @@ pub(crate) async fn push(
     body: Body<PushBody>,
 ) -> Result<(Extension<About>, Json<Pushed>), Fault> {
     let key = orders::idempotency_key(&headers)?;
-    let (limits, now_ms) = (&api.limits(), (api.settings.wall_ms)());
-    let body = body.read()?;
-    let is_dry_run = body.is_dry_run();
-    let order = body.order(limits, now_ms, key, || api.control.next_id())?;
+    let (is_dry_run, order) = read(&api, key, body).await?;
     caller.is_for(order.product.as_str())?;
     if is_dry_run {
         let about = Extension(About(format!("dry run {}", about(&order))));
@@ -62,6 +62,26 @@ pub(crate) async fn push(
             Ok((about, Json(Pushed::Counts(answers::PushCounts::new(id, &counts)))))
         }
         _ => Err(Fault::internal()),
+    }
+}
+
+/// The order in a body, and whether its devices are only to be counted. A large body is read beside
+/// the tasks of other requests.
+async fn read(
+    api: &Arc<Shared>,
+    key: Option<Box<str>>,
+    body: Body<PushBody>,
+) -> Result<(bool, PushOrder), Fault> {
+    let (api, is_large) = (Arc::clone(api), body.0.len() > READ_BYTES_MAX);
+    let read = move || {
+        let (limits, now_ms) = (&api.limits(), (api.settings.wall_ms)());
+        let body = body.read()?;
+        let is_dry_run = body.is_dry_run();
+        Ok((is_dry_run, body.order(limits, now_ms, key, || api.control.next_id())?))
+    };
+    match is_large {
+        true => tokio::task::spawn_blocking(read).await.map_err(|_| Fault::internal())?,
+        false => read(),
     }
 }
 

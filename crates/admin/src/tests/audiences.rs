@@ -54,13 +54,17 @@ fn a_push_is_ordered_for_an_audience_or_only_counted() {
     let many = format!(r#"{{"or": [{}]}}"#, ["\"a\""; 65].join(","));
     for (audience, why) in [
         (r#"{"tags": {"and": []}}"#, "`audience.tags.and` must be a list"),
+        (r#"{"tags": {}}"#, "`audience.tags` must be a tag, or an object"),
+        (r#"{"tags": {"not": null}}"#, "`audience.tags.not` must be a tag, or an object"),
+        (r#"{"tags": null, "devices": ["null"]}"#, "`audience.tags` must not be null"),
+        (r#"{"devices": ["a", 1]}"#, "`audience.devices[1]` must be a string"),
         (r#"{"tags": {"and": ["a", 1]}}"#, "`audience.tags.and[1]` must be a tag, or an object"),
         (r#"{"tags": {"xor": ["a"]}}"#, "`audience.tags` must be a tag, or an object"),
         (r#"{"tags": {"and": ["a"], "or": ["b"]}}"#, "`audience.tags` must be"),
         (r#"{"tags": "no blank"}"#, "the name of the tag"),
         (r#"{"tags": {"segment": 7}}"#, "must be the name of a segment"),
         (&*format!(r#"{{"tags": {deep}}}"#), "an expression has 8 levels at most"),
-        (&*format!(r#"{{"tags": {many}}}"#), "has 65 tags and segments; the maximum is 64"),
+        (&*format!(r#"{{"tags": {many}}}"#), "an expression has 64 tags and segments at most"),
         (r#"{"devices": []}"#, "`audience.devices` has 0 names"),
         (r#"{"devices": ["a b"]}"#, "the name of a device has the byte 0x20"),
         (r#"{"devices": "a"}"#, "must be a list of names"),
@@ -70,6 +74,23 @@ fn a_push_is_ordered_for_an_audience_or_only_counted() {
         let message = told["error"]["message"].as_str().expect("text");
         assert!(status == 400 && message.contains(why), "{audience}: {message}");
     }
+    // Nothing of a large body is read beyond the limits of expressions and lists.
+    let parts = ["{\"not\": \"a\"}"; 20_000].join(",");
+    for target in [
+        format!(r#""audience": {{"tags": {{"or": [{parts}]}}}}"#),
+        format!(r#""user": "ann", "user_tags": {{"or": [{parts}]}}"#),
+    ] {
+        let (status, told) = push(&target);
+        let message = told["error"]["message"].as_str().expect("text");
+        let why = ".or[64].not`: an expression has 64 tags and segments at most";
+        assert!(status == 400 && message.ends_with(why), "{message}");
+    }
+    let names = ["\"d\""; 100_000].join(",");
+    let (status, _) = push(&format!(r#""audience": {{"devices": [{names}]}}"#));
+    assert_eq!(status, 200, "a body that is read aside");
+    let (status, told) = push(&format!(r#""devices": [{names}]"#));
+    let message = told["error"]["message"].as_str().expect("text");
+    assert_eq!((status, message), (400, "`devices` must have 1 to 1000 names"));
     let (status, told) = push(r#""audience": {}, "tag": "a""#);
     let message = told["error"]["message"].as_str().expect("text");
     assert!(status == 400 && message.contains("exactly one of"), "{message}");

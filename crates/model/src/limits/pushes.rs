@@ -1,8 +1,11 @@
 //! The limits of pushes and devices: keys of `[limits]`.
 
 use super::FRAME;
+use crate::audience::DeviceList;
 use base::section;
 use base::setting::whole;
+
+const NAMES: u64 = DeviceList::NAMES_MAX as u64;
 
 section! {
     /// The limits of pushes and devices. Counts are for the whole process unless they say
@@ -23,7 +26,7 @@ section! {
         /// Longest list of devices in one push order. The API refuses a longer one.
         @live push_devices_max: u32 = 1_000, whole(1..=1_000_000, "devices");
         /// Longest list of devices in the audience of a push. The API refuses a longer one.
-        @live audience_devices_max: u32 = 1_000_000, whole(1..=4_000_000, "devices");
+        @live audience_devices_max: u32 = 1_000_000, whole(1..=NAMES, "devices");
         /// Memory for the lists of devices of all pushes that are open or scheduled. Beyond, a push
         /// with a list is refused (`lists_full`) until one of the others is finished or cancelled.
         /// Each shard has them in its log, too, and after a restart its own devices' names once
