@@ -290,6 +290,53 @@ class Audiences(Case):
         server.start()
         self.assertEqual(counts(), before)
 
+    def test_a_repeated_order_outlives_its_segment_and_limits_are_refused(self):
+        limits = {"lists_bytes_max": 60, "segments_a_product_max": 3}
+        server = self.start({**shards(3), "limits": limits})
+        self.tag(server, 4)
+        self.segment(server, "loud", {"not": "muted"})
+
+        def order(audience, key=None, **more):
+            headers = {"Idempotency-Key": key} if key else {}
+            body = {"product": "demo", "body": "b", "audience": audience, **more}
+            status, answer = server.api("POST", "/v1/pushes", body, headers=headers)
+            return status, answer["error"]["code"] if status >= 400 else answer["id"]
+
+        loud = {"tags": {"and": ["berlin", {"segment": "loud"}]}}
+        status, push = order(loud, "k")
+        self.assertEqual(status, 200)
+        poll(lambda: self.waiting(server, 4) == [2], "the one that is not muted has it")
+        server.ask("DELETE", "/v1/products/demo/segments/loud")
+        self.assertEqual(order(loud, "k"), (200, push))
+        self.assertEqual(order({"tags": {"segment": "loud"}}, "k"), (409, "idempotency_conflict"))
+        self.assertEqual(order(loud, "other"), (404, "unknown_segment"))
+        server.kill()
+        server.start()
+        self.assertEqual(order(loud, "k"), (200, push))
+        self.assertEqual(self.waiting(server, 4), [2])
+        # 64 tags in a segment, and four such segments in an expression with one tag more.
+        for name in ("s1", "s2", "s3"):
+            self.segment(server, name, {"or": ["berlin"] * 64})
+        status, answer = server.api("PUT", "/v1/products/demo/segments/s4", {"tags": "berlin"})
+        self.assertEqual((status, answer["error"]["code"]), (409, "too_many_segments"))
+        of = [{"segment": name} for name in ("s1", "s2", "s3")]
+        self.assertEqual(order({"tags": {"and": of + ["berlin"] * 61}})[0], 200)
+        status, answer = server.api("POST", "/v1/pushes", {
+            "product": "demo", "body": "b", "audience": {"tags": {"and": of + of[:1] + ["x"]}}})
+        self.assertEqual((status, answer["error"]["code"]), (400, "bad_request"))
+        self.assertIn("257 tags", answer["error"]["message"])
+        # 26 bytes a push with these two names.
+        listed = {"devices": ["listed-11", "listed-12"]}
+        later = {"send_at_ms": int(time.time() * 1000) + 600_000}
+        first, second = (order(listed, **later) for _ in range(2))
+        self.assertEqual((first[0], second[0]), (200, 200))
+        self.assertEqual(order(listed), (409, "lists_full"))
+        server.kill()
+        server.start()
+        self.assertEqual(order(listed), (409, "lists_full"))
+        server.ask("DELETE", f"/v1/pushes/{first[1]}")
+        self.assertEqual(order(listed)[0], 200)
+
     def test_the_command_line_saves_segments_counts_and_pushes_to_them(self):
         server = self.start(shards(2))
         self.tag(server, 6)
@@ -324,6 +371,40 @@ class Users(Case):
         if user is None:
             return server.ask("DELETE", path)["user"]
         return server.ask("PUT", path, {"user": user})["user"]
+
+    def test_connected_devices_get_what_is_for_their_tags_and_for_their_user(self):
+        server = self.start(shards(3))
+        names = ["phone", "tablet", "watch", "other"]
+        seats = {name: self.bound(name, server=server) for name in names}
+        for name in names:
+            path = f"/v1/products/demo/devices/{name}/tags"
+            server.ask("PUT", path, {"tags": ["berlin"] + ["small"] * (name == "watch")})
+            self.give(server, name, "bob" if name == "other" else "ann")
+
+        def delivered(**order):
+            """Who gets a push, whose id is compared with that of every device's next message."""
+            push = int(server.push(**order)["id"])
+            done = server.push(body="all", all=True)["id"]
+            got = []
+            for name, seat in seats.items():
+                ids = []
+                while int(done) not in ids:
+                    ids += [record.id for record in seat.expect(MSG).records]
+                seat.ack(*ids)
+                got += [name] * ids.count(push)
+            return got
+
+        expression = {"and": ["berlin", {"not": "small"}]}
+        anns = ["phone", "tablet", "watch"]
+        self.assertEqual(delivered(user="ann"), anns)
+        self.assertEqual(delivered(user="ann", user_tags={"not": "small"}), anns[:2])
+        self.assertEqual(delivered(audience={"user": "ann", "tags": expression}), anns[:2])
+        self.assertEqual(delivered(audience={"tags": expression, "except": ["phone"]}),
+                         ["tablet", "other"])
+        self.assertEqual(delivered(audience={"devices": names, "tags": "small"}), ["watch"])
+        self.give(server, "tablet", "bob")
+        self.assertEqual(delivered(user="ann"), ["phone", "watch"])
+        self.assertEqual(delivered(user="bob"), ["tablet", "other"])
 
     def test_a_push_goes_to_the_devices_of_a_user_until_they_change_hands(self):
         server = self.start(shards(3))
