@@ -305,8 +305,8 @@ impl Fault {
 
     /// No further segment may be saved.
     pub(crate) fn too_many_segments() -> Fault {
-        let message = "the product has as many segments as [limits] segments_a_product_max allows; nothing was \
-                       done: remove one, or raise the limit";
+        let message = "the product has as many segments as [limits] segments_a_product_max \
+                       allows; nothing was done: remove one, or raise the limit";
         Fault::new(StatusCode::CONFLICT, "too_many_segments", message)
     }
 

@@ -100,7 +100,7 @@ fn a_push_is_ordered_for_an_audience_or_only_counted() {
 fn segments_are_saved_shown_and_removed() {
     let vip = || SegmentName::parse("vip").expect("a name");
     let tags = TagExpression::Not(Box::new(TagExpression::Tag(Tag::parse("a").expect("a name"))));
-    let saved = vec![(vip(), Arc::new(tags.clone()))];
+    let saved = [(vip(), Arc::new(tags.clone()))];
     let test_api = TestApi::new(move |command| {
         Answer::Push(match command {
             Command::Push(PushCommand::Segments { product, names }) => {

@@ -2,8 +2,8 @@
 //!
 //! A refused removal is retried after a pause. Removals name the messages and never do harm; a row
 //! or a timeline is deleted only while its device, or segment, is unknown, because it may have been
-//! registered, or saved, again meanwhile. A cleanup that finds the queue full is counted, and found again at
-//! the next start.
+//! registered, or saved, again meanwhile. A cleanup that finds the queue full is counted, and found
+//! again at the next start.
 
 use super::LogCalls;
 use super::durable::audience;

@@ -83,8 +83,9 @@ impl Refusal {
                 "Nothing was done. `idempotency_conflict`: the Idempotency-Key was used for \
                  another push. `too_many_scheduled`: as many pushes are scheduled as \
                  [limits] scheduled_max allows. `lists_full`: the lists of open and scheduled \
-                 pushes have as many bytes as [limits] lists_bytes_max allows. `elsewhere`: devices are online at other servers, \
-                 which `elsewhere` names with the addresses of their APIs: send the push there."
+                 pushes have as many bytes as [limits] lists_bytes_max allows. `elsewhere`: \
+                 devices are online at other servers, which `elsewhere` names with the addresses \
+                 of their APIs: send the push there."
             }
             Refusal::FolderTaken => "The folder exists and is not empty.",
             Refusal::Refused => {
