@@ -128,7 +128,7 @@ class Shell(Case):
         answer = subprocess.run(words, input="x" * 6_000_000, capture_output=True, text=True,
                                 timeout=60, check=False)
         self.assertEqual(answer.returncode, 1)
-        self.assertRegex(answer.stderr, r"the server answered 413 .* at most \d+ bytes")
+        self.assertRegex(answer.stderr, r"the server answered 413 .*; the maximum is \d+")
 
     def test_an_api_without_tls_is_told_in_words(self):
         host, port = self.server.ports["api"]

@@ -2,7 +2,7 @@
 //!
 //! An expression is written as it is read ([`crate::orders::audience`]).
 
-use crate::orders::audience::{Expression, written};
+use crate::orders::audience::{SegmentExpression, written};
 use crate::texts::SegmentText;
 use model::audience::TagExpression;
 use model::id::SegmentName;
@@ -24,7 +24,7 @@ pub(crate) struct Segment {
     #[schemars(with = "SegmentText")]
     segment: String,
     /// The tags of its devices.
-    #[schemars(with = "Expression")]
+    #[schemars(with = "SegmentExpression")]
     tags: Value,
 }
 

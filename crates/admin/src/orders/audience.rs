@@ -43,24 +43,59 @@ impl JsonSchema for Expression {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let part = generator.subschema_for::<Expression>().to_value();
-        let (tag, name) = (TagName::json_schema(generator), SegmentText::json_schema(generator));
-        let parts = json!({ "type": "array", "minItems": 1, "items": part });
-        let sign = |sign: &str, told: &str, value: Value| {
-            json!({
-                "type": "object", "description": told, "properties": { sign: value },
-                "required": [sign], "additionalProperties": false,
-            })
+        let operation = generator.subschema_for::<Operation<true>>();
+        tag_or(generator, &operation)
+    }
+}
+
+/// The schema of a segment's expression, which names no segments.
+pub(crate) enum SegmentExpression {}
+
+impl JsonSchema for SegmentExpression {
+    fn schema_name() -> Cow<'static, str> {
+        "SegmentExpression".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let operation = generator.subschema_for::<Operation<false>>();
+        tag_or(generator, &operation)
+    }
+}
+
+fn tag_or(generator: &mut SchemaGenerator, operation: &Schema) -> Schema {
+    let told = "A tag, or an operation on expressions.";
+    json_schema!({ "description": told, "anyOf": [TagName::json_schema(generator), operation] })
+}
+
+/// The schema of an operation on expressions, with or without segments. It is an object of its own,
+/// because generators of clients follow only objects that contain each other.
+enum Operation<const SEGMENTS: bool> {}
+
+impl<const SEGMENTS: bool> JsonSchema for Operation<SEGMENTS> {
+    fn schema_name() -> Cow<'static, str> {
+        if SEGMENTS { "TagOperation".into() } else { "SegmentOperation".into() }
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let part = match SEGMENTS {
+            true => generator.subschema_for::<Expression>(),
+            false => generator.subschema_for::<SegmentExpression>(),
         };
+        let parts =
+            |told| json!({ "description": told, "type": "array", "minItems": 1, "items": part });
+        let mut fields = json!({
+            "and": parts("All of these hold."),
+            "or": parts("One of these holds."),
+            "not": { "description": "This does not hold.", "anyOf": [part] },
+        });
+        if SEGMENTS {
+            let mut name = SegmentText::json_schema(generator).to_value();
+            name["description"] = json!("The device is in this saved segment.");
+            fields["segment"] = name;
+        }
         json_schema!({
-            "description": "A tag, or one of `and`, `or`, `not` and `segment`.",
-            "anyOf": [
-                tag,
-                sign("and", "All of these hold.", parts.clone()),
-                sign("or", "One of these holds.", parts),
-                sign("not", "This does not hold.", part),
-                sign("segment", "The device is in this saved segment.", name.to_value()),
-            ],
+            "description": "One of these fields.", "type": "object", "properties": fields,
+            "minProperties": 1, "maxProperties": 1, "additionalProperties": false,
         })
     }
 }
@@ -71,6 +106,7 @@ impl JsonSchema for Expression {
 #[schemars(rename = "SegmentOrder")]
 pub(crate) struct SegmentBody {
     /// The tags of the segment's devices: at most 8 levels, and 64 tags. No segments.
+    #[schemars(with = "SegmentExpression")]
     tags: Expression,
 }
 
