@@ -16,6 +16,8 @@ pub struct Later {
     /// The key of homes.
     home: HashKey,
     waiting: BTreeMap<(u32, u64), Arc<Publication>>,
+    /// Publications whose rows are being written.
+    coming: usize,
     count_max: u32,
 }
 
@@ -36,7 +38,7 @@ impl Later {
     /// An empty queue for at most `count_max` publications; `home` is the key that maps topics to
     /// shards.
     pub fn new(home: HashKey, count_max: u32) -> Later {
-        Later { home, waiting: BTreeMap::new(), count_max }
+        Later { home, waiting: BTreeMap::new(), coming: 0, count_max }
     }
 
     /// Sets the most messages.
@@ -54,18 +56,29 @@ impl Later {
         self.waiting.is_empty()
     }
 
-    /// Keeps one until this Unix second. Those of the same second are published in the order of
-    /// their ids, which name them in the whole process. Gives the key of its row; the value is
-    /// [`crate::retained::encode`]'s.
-    pub fn add(&mut self, at_s: u32, message: Arc<Publication>) -> Result<Box<[u8]>, DelayedFull> {
-        if self.waiting.len() >= self.count_max as usize {
+    /// Reserves a place for one until this Unix second, while its row is being written; returns the
+    /// key of the row, whose value is [`crate::retained::encode`]'s. Then comes [`Later::keep`], or
+    /// [`Later::give_back`] if the row was refused.
+    pub fn reserve(&mut self, at_s: u32, message: &Publication) -> Result<Box<[u8]>, DelayedFull> {
+        if self.waiting.len() + self.coming >= self.count_max as usize {
             return Err(DelayedFull);
         }
-        let id = message.id;
-        let key = row_key(row_home(self.home, message.topic()), at_s, id);
-        let same = self.waiting.insert((at_s, id), message);
+        self.coming += 1;
+        Ok(row_key(row_home(self.home, message.topic()), at_s, message.id))
+    }
+
+    /// Keeps one whose row is written. Those of the same second are published in the order of their
+    /// ids, which name them in the whole process.
+    pub fn keep(&mut self, at_s: u32, message: Arc<Publication>) {
+        self.give_back();
+        let same = self.waiting.insert((at_s, message.id), message);
         debug_assert!(same.is_none(), "an id is given once");
-        Ok(key)
+    }
+
+    /// Gives back a reserved place.
+    pub fn give_back(&mut self) {
+        debug_assert!(self.coming > 0, "a place was reserved");
+        self.coming = self.coming.saturating_sub(1);
     }
 
     /// Takes in a row, beyond the limit too: it was promised. False: it is none.
@@ -111,6 +124,16 @@ mod tests {
         Arc::new(message)
     }
 
+    fn add(
+        later: &mut Later,
+        at_s: u32,
+        message: Arc<Publication>,
+    ) -> Result<Box<[u8]>, DelayedFull> {
+        let key = later.reserve(at_s, &message)?;
+        later.keep(at_s, message);
+        Ok(key)
+    }
+
     fn due(later: &mut Later, unix_s: u32) -> Vec<String> {
         std::iter::from_fn(|| later.pop(unix_s)).map(|due| due.message.topic().into()).collect()
     }
@@ -119,9 +142,9 @@ mod tests {
     fn they_come_out_in_the_order_of_their_time() {
         let mut later = Later::new(HOME, 4);
         for (id, (at_s, topic)) in (1..).zip([(30, "c"), (10, "a"), (20, "b"), (10, "a2")]) {
-            assert!(later.add(at_s, message(id, topic)).is_ok());
+            assert!(add(&mut later, at_s, message(id, topic)).is_ok());
         }
-        assert_eq!(later.add(5, message(9, "d")), Err(DelayedFull));
+        assert_eq!(add(&mut later, 5, message(9, "d")), Err(DelayedFull));
         assert_eq!((later.next_at(), later.pop(9)), (Some(10), None));
         assert_eq!(due(&mut later, 20), ["a", "a2", "b"]);
         assert_eq!((later.next_at(), later.len()), (Some(30), 1));
@@ -134,7 +157,7 @@ mod tests {
         let mut before = Later::new(HOME, 9);
         let mut rows = Vec::new();
         for (id, topic) in (300..).zip(["a", "b", "c"]) {
-            let key = before.add(7, message(id, topic)).expect("room");
+            let key = add(&mut before, 7, message(id, topic)).expect("room");
             assert_eq!(RowHome::of(&key), row_home(HOME, topic));
             rows.push((key, encode(&message(id, topic))));
         }
@@ -145,13 +168,13 @@ mod tests {
         }
         assert!(!after.restore(&rows[0].0[..13], &rows[0].1) && !after.restore(&rows[0].0, &[9]));
         assert_eq!(
-            after.add(7, message(400, "d")),
+            add(&mut after, 7, message(400, "d")),
             Err(DelayedFull),
             "no new ones beyond the limit"
         );
         let first = after.pop(7).expect("due");
         assert_eq!((&first.row_key, first.message.topic()), (&rows[0].0, "a"));
         assert_eq!(due(&mut after, 7), ["b", "c"]);
-        assert!(after.add(7, message(400, "d")).expect("room")[2..] > rows[2].0[2..]);
+        assert!(add(&mut after, 7, message(400, "d")).expect("room")[2..] > rows[2].0[2..]);
     }
 }

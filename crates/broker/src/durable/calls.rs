@@ -5,6 +5,7 @@
 //! retried after a pause. Ended messages are removed in batches, one call per session and turn.
 
 use crate::Effects;
+use crate::message::delayed::Delay;
 use crate::message::keep::Kept;
 use crate::message::retain::Retaining;
 use crate::session::admissions::Welcome;
@@ -26,8 +27,8 @@ pub(crate) const CALLS_MAX: usize = 262_144;
 pub(crate) enum PendingCall {
     /// A message stands in the timelines of sessions.
     Kept(Box<Kept>),
-    /// Call that an answer waits for.
-    Counted(Key),
+    /// The row of a delayed message.
+    Delayed(Box<Delay>),
     /// The mark that a packet identifier of QoS 2 is taken, and the wait for it.
     Marked(Exchange, Key),
     /// The mark that a message of QoS 2 is wherever it has to be.

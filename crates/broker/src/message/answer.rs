@@ -367,7 +367,7 @@ impl Broker {
         let written = || result.as_ref().map(|_| ()).map_err(|error| denial(*error));
         match pending {
             PendingCall::Kept(kept) => self.kept(now, *kept, result, fx),
-            PendingCall::Counted(wait) => self.arrived(now, wait, written(), fx),
+            PendingCall::Delayed(delay) => self.delay_written(now, *delay, written(), fx),
             PendingCall::Marked(exchange, wait) => {
                 self.marked(now, exchange, wait, result, fx);
             }

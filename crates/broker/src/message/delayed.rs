@@ -40,6 +40,14 @@ pub(crate) struct Delayed {
     spent: u32,
 }
 
+/// A message to delay whose row is being written.
+pub(crate) struct Delay {
+    at_s: u32,
+    message: Arc<Publication>,
+    /// The wait of its answer, if there is one.
+    wait: Option<Key>,
+}
+
 impl Delayed {
     /// An empty store for at most `put_by_max` messages delayed by their publishers.
     pub fn new(home: HashKey, put_by_max: u32) -> Delayed {
@@ -210,18 +218,39 @@ impl Broker {
         }
         let at_s = now.unix_s().saturating_add(delay_s);
         let value = encode(&message);
-        let Ok(key) = self.delayed.put_by.add(at_s, message) else {
+        let Ok(key) = self.delayed.put_by.reserve(at_s, &message) else {
             pending_answer.error = Some(Denial::Quota);
             return;
         };
+        let wait = match pending_answer.origin {
+            Origin::Server => None,
+            _ => match self.answers.one_more(pending_answer) {
+                None => return self.delayed.put_by.give_back(),
+                wait => wait,
+            },
+        };
+        let pending = PendingCall::Delayed(Box::new(Delay { at_s, message, wait }));
         let write = Write::Put { table: Table::Delayed, key, value };
-        match pending_answer.origin {
-            Origin::Server => self.log.write(write, fx),
-            _ => {
-                if let Some(wait) = self.answers.one_more(pending_answer) {
-                    self.log.ask(PendingCall::Counted(wait), Call::Write(write), fx);
-                }
-            }
+        self.log.ask(pending, Call::Write(write), fx);
+    }
+
+    /// The row of a delayed message is written, or refused: then there is no such message, also
+    /// where nobody waits for the answer.
+    pub(crate) fn delay_written(
+        &mut self,
+        now: Now,
+        Delay { at_s, message, wait }: Delay,
+        result: Result<(), Denial>,
+        fx: &mut Effects,
+    ) {
+        match result {
+            Ok(()) => self.delayed.put_by.keep(at_s, message),
+            Err(_) => self.delayed.put_by.give_back(),
+        }
+        match wait {
+            Some(wait) => self.arrived(now, wait, result, fx),
+            None if result.is_err() => fx.counters.count(TopicCounter::PublishesRefused),
+            None => {}
         }
     }
 

@@ -33,6 +33,18 @@ pub(crate) struct Granting {
     /// held.
     pub wanted: BTreeMap<u32, u64>,
     filters: Vec<Box<str>>,
+    /// Subscriptions that the session had under these filters, by the indices of the filters.
+    before: BTreeMap<usize, Renewed>,
+}
+
+/// A subscription that was granted again.
+#[derive(Clone, Copy)]
+pub(crate) struct Renewed {
+    /// The options and the identifier that it had.
+    pub options: u8,
+    pub subscription_id: Option<u32>,
+    /// The options that it has been given.
+    pub given: u8,
 }
 
 enum Results {
@@ -96,7 +108,8 @@ impl Granting {
             Rest::Wishes(..) => Results::Subscribed(Vec::with_capacity(rest.len())),
             Rest::Filters(_) => Results::Unsubscribed(Vec::with_capacity(rest.len())),
         };
-        Granting { session, conn, id, left: 1, results, wanted, filters }
+        let before = BTreeMap::new();
+        Granting { session, conn, id, left: 1, results, wanted, filters, before }
     }
 
     /// The answer to the client.
@@ -142,18 +155,24 @@ impl Granting {
         }
     }
 
+    /// Notes that the session had its last filter before.
+    pub fn renewed(&mut self, before: Option<Renewed>) {
+        let at = self.filters.len().saturating_sub(1);
+        self.before.extend(before.map(|before| (at, before)));
+    }
+
     /// Makes the answer wait for the row of its last filter, and returns that filter's index.
     pub fn wait_for_row(&mut self) -> usize {
         self.left += 1;
         self.filters.len() - 1
     }
 
-    /// A row was refused, or a group; the filter, if it is not to be held then.
-    pub fn refuse(&mut self, at: usize, why: Denial) -> Option<Box<str>> {
+    /// A row was refused, or a group; the filter, if it is not to be held then, or as before.
+    pub fn refuse(&mut self, at: usize, why: Denial) -> Option<(Box<str>, Option<Renewed>)> {
         match &mut self.results {
             Results::Subscribed(results) => {
                 results[at] = Err(why);
-                Some(self.filters[at].clone())
+                Some((self.filters[at].clone(), self.before.get(&at).copied()))
             }
             Results::Unsubscribed(results) => {
                 results[at] = Err(why);

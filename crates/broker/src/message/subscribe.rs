@@ -7,7 +7,7 @@
 
 use super::answers::Origin;
 use super::groups::{SHARE, shared_filter};
-use super::packets::{Granting, Next, Packet, Rest};
+use super::packets::{Granting, Next, Packet, Renewed, Rest};
 use super::route::holder::{option, options_of, qos_of};
 use super::subscriptions::Hold;
 use crate::Broker;
@@ -55,6 +55,8 @@ pub(super) struct Granted {
     pub wanted: Option<(u32, u64)>,
     /// The owner of its group has to know it first.
     pub joins: bool,
+    /// The subscription that the session had under the filter.
+    pub before: Option<Renewed>,
 }
 
 impl Broker {
@@ -145,6 +147,7 @@ impl Broker {
         fx.counters.count(TopicCounter::Subscribed);
         let granting = self.packets.at_mut(number)?;
         granting.subscribed(filter, result, granted.wanted, granted.joins);
+        granting.renewed(granted.before);
         granted.row
     }
 
@@ -205,11 +208,48 @@ impl Broker {
         let Some(granting) = self.packets.at_mut(number) else { return };
         let key = granting.session;
         let refused = result.err().and_then(|why| granting.refuse(at, why));
-        if let Some(filter) = refused {
+        match refused {
+            // A subscription that was there stays as it was.
+            Some((filter, Some(before))) => self.holds_again(now, key, &filter, before, fx),
             // What is not on stable storage, or not known to its group, is not granted.
-            self.unsubscribe_for(now, key, &filter, fx);
+            Some((filter, None)) => _ = self.unsubscribe_for(now, key, &filter, fx),
+            None => {}
         }
         self.packet_over(now, number, fx);
+    }
+
+    /// Gives a subscription back the options that it had, unless it has others than those that were
+    /// refused by now.
+    fn holds_again(
+        &mut self,
+        now: Now,
+        key: Key,
+        filter: &str,
+        Renewed { options, subscription_id, given }: Renewed,
+        fx: &mut Effects,
+    ) {
+        let Some(session) = self.sessions.at(key) else { return };
+        let filter = self.subscribed_as(session, filter).unwrap_or_else(|| filter.into());
+        if filter.starts_with(SHARE) {
+            let share = session.more.as_ref().and_then(|more| more.shares.get(&filter));
+            if share.is_some_and(|share| share.options == given) {
+                let row = SubscriptionRow { options, subscription_id, filter: filter.into() };
+                _ = self.join_group(now, key, row, None, fx); // it is its member already
+            }
+            return;
+        }
+        let plain = filter.strip_prefix(EXCLUSIVE).unwrap_or(&filter);
+        let (durable, slot) = (session.is_durable(), key.slot);
+        let known = self.subscriptions.known(session, slot, plain);
+        let Some(known) = known.filter(|known| known.options == given) else { return };
+        let hold = Hold { filter: plain, client_id: session.id(), slot, options, durable };
+        // There is room for what is there.
+        let Ok(number) = self.subscriptions.hold(hold, Some(known)) else { return };
+        if let Some(session) = self.sessions.at_mut(key) {
+            session.change_filter(known.number, number);
+            session.set_subscription_id(number, subscription_id);
+            session.rest();
+        }
     }
 
     fn tell_granted(&mut self, now: Now, mut granting: Granting, fx: &mut Effects) {
@@ -309,6 +349,10 @@ impl Broker {
             options |= option::EXCLUSIVE;
         }
         let Wish { options: asked, subscription_id, .. } = wish;
+        let before = known.map(|known| {
+            let subscription_id = session.subscription_id(known.number);
+            Renewed { options: known.options, subscription_id, given: options }
+        });
         let hold = Hold { filter: plain, client_id: session.id(), slot, options, durable };
         let number = self.subscriptions.hold(hold, known)?;
         let session = self.sessions.at_mut(key).ok_or(Denial::Protocol)?;
@@ -332,7 +376,7 @@ impl Broker {
         let wanted = wants.then(|| (number, self.replays.newcomers().come(now, key)));
         let (filter, qos, joins) = (asked.filter, qos_of(options), false);
         self.sessions.event(now, key, || ClientWhat::Subscribed { filter, qos }, fx);
-        Ok(Granted { qos, row, wanted, joins })
+        Ok(Granted { qos, row, wanted, joins, before })
     }
 
     /// The options of a subscription of this session; not authorised: it reaches nothing.
@@ -375,8 +419,12 @@ impl Broker {
             Reach::Nothing => return Err(Denial::NotAuthorized),
         }
         let durable = session.is_durable();
-        let known = session.more.as_ref().is_some_and(|more| more.shares.get(&filter).is_some());
-        if !known {
+        let known = session.more.as_ref().and_then(|more| more.shares.get(&filter));
+        let before = known.map(|share| {
+            let (before, subscription_id) = (share.options, share.subscription_id);
+            Renewed { options: before, subscription_id, given: options }
+        });
+        if before.is_none() {
             self.may_grow(session)?;
         }
         let row = SubscriptionRow { options, subscription_id: wish.subscription_id, filter };
@@ -388,7 +436,7 @@ impl Broker {
         let qos = qos_of(options);
         let filter = wish.options.filter;
         self.sessions.event(now, key, || ClientWhat::Subscribed { filter, qos }, fx);
-        Ok(Granted { qos, row: write, wanted: None, joins: wish.joining.is_some() })
+        Ok(Granted { qos, row: write, wanted: None, joins: wish.joining.is_some(), before })
     }
 
     /// The filter that one becomes that a session subscribes to, if that is another one.

@@ -252,6 +252,58 @@ fn delayed_messages_wait_over_a_crash() {
 }
 
 #[test]
+fn a_delayed_message_whose_row_is_refused_is_never_published() {
+    let mut world = BrokerHarness::new(1);
+    let a = world.client(durable("a"));
+    world.subscribe(&a, "t", Qos::AtLeastOnce);
+    world.keeps = false;
+    for qos in [Qos::AtMostOnce, Qos::AtLeastOnce] {
+        world.send(&a, 1, message("$delayed/2/t", qos, "late"));
+        // Its time comes before the log has answered.
+        world.pass_s(3);
+        world.complete(usize::MAX, |_| Err(StoreError::Full));
+        let refused = (qos != Qos::AtMostOnce).then_some((1, Err(Denial::StoreFull)));
+        assert_eq!(world.taken(&a), refused);
+        assert_eq!(world.status().delayed, 0);
+    }
+    world.keeps = true;
+    world.pass_s(10);
+    assert_eq!(world.payloads(&a), [""; 0]);
+    world.crash();
+    let a = world.client(durable("a"));
+    world.pass_s(10);
+    assert_eq!(world.payloads(&a), [""; 0], "nor after a start");
+    world.audit();
+}
+
+#[test]
+fn a_subscription_that_is_refused_when_it_is_renewed_stays_as_it_was() {
+    for filter in ["t", "$share/g/t"] {
+        let mut world = BrokerHarness::new(1);
+        let a = world.client(durable("a"));
+        let once = vec![wish(filter, Qos::AtMostOnce)];
+        assert_eq!(world.subscribe_with(&a, once, None), [Ok(Qos::AtMostOnce)]);
+        world.keeps = false;
+        let (session, id, wishes) = (a.session, 77, vec![wish(filter, Qos::AtLeastOnce)]);
+        let packet = SubscribeRequest { session, id, subscription_id: Some(7), wishes };
+        world.ask(a.conn, SessionRequest::Subscribe(Box::new(packet)));
+        world.complete(usize::MAX, |_| Err(StoreError::Full));
+        let refused = [Err(Denial::StoreFull)].into();
+        let expected = SessionDelivery::Subscribed { id: 77, results: refused };
+        assert_eq!(world.heard(a.conn), [expected], "{filter}");
+        world.keeps = true;
+        let source = world.client(connect("source"));
+        world.send(&source, 1, message("t", Qos::AtLeastOnce, "x"));
+        let heard = world.messages(&a);
+        assert_eq!(heard.len(), 1, "{filter}: it is subscribed still");
+        assert_eq!(heard[0].qos, Qos::AtMostOnce, "{filter}: as before");
+        world.crash();
+        assert_eq!(world.status().subscriptions, 1, "{filter}");
+        world.audit();
+    }
+}
+
+#[test]
 fn everything_of_a_client_has_one_home() {
     let mut world = BrokerHarness::new(3);
     let mut wish = durable("a");
