@@ -416,7 +416,9 @@ impl Replica {
     /// Whether the table has a later claim. Whoever made it may have ended and removed the stream
     /// of this generation: made anew, it would take a Lead that is over.
     fn is_replaced(&self) -> bool {
-        self.entry.as_ref().is_some_and(|(_, entry)| entry.epoch > self.epoch)
+        // A leader that took its name back stands there under the epoch of the claim in between.
+        let is_later = self.entry.as_ref().is_some_and(|(_, entry)| entry.epoch > self.epoch);
+        is_later && !self.is_named()
     }
 
     /// The table names the next generation: its stream is made.
