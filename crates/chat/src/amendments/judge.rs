@@ -143,7 +143,9 @@ pub(super) fn told(
     now_is: &ChatMessage,
 ) -> (Content, Content) {
     let (kind, extra) = (said.content.kind, target.extra(b""));
-    let nick = said.content.nick.clone();
+    // An edit comes from whom the message came from (XEP-0308 4), a reaction from who reacts.
+    let is_edit = kind != Content::REACTION;
+    let nick = if is_edit { &now_is.content.nick } else { &said.content.nick }.clone();
     let stored = Content { kind, extra, nick, ..Content::default() };
     if kind == Content::REACTION {
         let reactions = now_is.amended.iter().flat_map(|it| &it.reactions);

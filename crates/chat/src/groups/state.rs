@@ -272,6 +272,14 @@ impl GroupState {
             }
             GroupVerb::Ban => {
                 let mut all = found(members)?;
+                // A member whose account is not found, or that has another one by now, is banned
+                // as the member that it is.
+                for one in &mut all {
+                    let is_it = |it: &&Membership| it.member.address == one.address;
+                    if let Some(it) = self.members.values().find(is_it) {
+                        *one = it.member.clone();
+                    }
+                }
                 all.retain(|one| !self.banned.contains_key(&one.address));
                 all
             }

@@ -220,7 +220,7 @@ impl Chat {
     ) {
         let mut owed = owed.into_iter().peekable();
         for (at, &inbox) in inboxes.iter().enumerate() {
-            let place = places.map(|places| places[at]);
+            let place = places.and_then(|places| places.get(at).copied());
             if let Some(place) = place {
                 self.has_entry(now, (inbox, place), entry, fx);
                 if let (Some(pointer), Cargo::Message(message)) = (entry.pointer(), cargo) {

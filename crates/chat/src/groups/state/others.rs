@@ -159,10 +159,15 @@ impl GroupState {
         }
     }
 
-    /// Whether a name in the room is that of another member's account.
+    /// Whether a name in the room is that of another member's account, or the address of another
+    /// account, member or not: orders name occupants by either.
     pub(crate) fn reserves(&self, group: &AccountAddress, nick: &str, by: &AccountAddress) -> bool {
         let key = key_of(nick);
         let is_its = |it: &AccountAddress| key_of(nick_of(group, it)) == key;
+        let is_address = nick.contains('@') && AccountAddress::parse(nick.trim(), "").is_ok();
+        if is_address && !is_its(by) && key != key_of(by.as_str()) {
+            return true;
+        }
         // Nobody chooses a name in most rooms.
         key.is_some() && !is_its(by) && self.members.values().any(|it| is_its(&it.member.address))
     }
@@ -291,6 +296,19 @@ mod tests {
             state.apply(home, id, &GroupChange { verb, title: Box::default(), members });
         }
         assert_eq!((state.len(), state.foreign().all.len()), (5, 3));
+        // A ban of a member whose account is not found concerns the member that it is.
+        let kim = member("kim@b.example");
+        let by = member("ann").address.inbox(home, AccountId(1));
+        let asked = [(kim.address.clone(), Some(AccountId(0)))];
+        let whom = state.whom(home, (by, false), GroupVerb::Ban, &asked);
+        assert_eq!(whom, Ok((GroupVerb::Ban, vec![kim])));
+        // The address of an account is nobody else's name in the room.
+        let group = AccountAddress::parse("g", "conference.a.example").expect("right");
+        let [ann, eve] = ["ann", "eve@b.example"].map(|name| member(name).address);
+        assert!(state.reserves(&group, "dave@a.example", &ann));
+        assert!(!state.reserves(&group, "eve@b.example", &eve));
+        assert!(!state.reserves(&group, "ann@a.example", &ann));
+        assert!(!state.reserves(&group, "tea @ five", &ann));
         state.lets_guests_go();
         let all = state.some(0, 9).into_iter().map(|it| it.member.address.to_string());
         let mut all: Vec<String> = all.collect();

@@ -32,6 +32,9 @@ const BYTES: usize = 64 * 1024;
 /// Largest number of conversations or contacts that are requested at once.
 const PAGE: u16 = 32;
 
+/// How often a group is offered to another owner.
+const TRIES: u8 = 4;
+
 /// Time in which messages on their way reach their inboxes.
 const SETTLES: Duration = Duration::from_secs(10);
 
@@ -151,22 +154,27 @@ impl Eraser {
     /// Leaves a group; if the account owns the group, another member gets it first, and without one
     /// the group is dissolved.
     async fn leave_group(&mut self, group: &AccountAddress) {
-        let left = self.order(group, GroupVerb::Leave, None).await;
-        let ChatDelivery::Failed { why: ChatFault::Forbidden, .. } = left else { return };
-        let (version, from, count, banned) = (0, 0, 2, false);
-        let range = MembersRange { group: group.clone().into(), version, from, count, banned };
-        let listed = self.ask(ErrandWhat::Members(Box::new(range))).await;
-        let ChatDelivery::Members(page) = listed else { return };
-        // A group has an owner of its server.
-        let ours = page.members.iter().filter(|it| it.member.id != AccountId::FOREIGN);
-        let other = ours.map(|it| &it.member.address).find(|it| **it != self.address);
-        match other {
-            Some(other) => {
-                self.order(group, GroupVerb::AddOwner, Some(other)).await;
-                self.order(group, GroupVerb::Leave, None).await;
+        // Whoever is made its owner may go before the account does.
+        for _ in 0..TRIES {
+            let left = self.order(group, GroupVerb::Leave, None).await;
+            let ChatDelivery::Failed { why: ChatFault::Forbidden, .. } = left else { return };
+            let (version, from, count, banned) = (0, 0, MEMBERS_PAGE_MAX, false);
+            let range = MembersRange { group: group.clone().into(), version, from, count, banned };
+            let listed = self.ask(ErrandWhat::Members(Box::new(range))).await;
+            let ChatDelivery::Members(page) = listed else { return };
+            // A group has an owner of its server: an admin before others.
+            let ours = page.members.iter().filter(|it| it.member.id != AccountId::FOREIGN);
+            let others = ours.filter(|it| it.member.address != self.address);
+            match others.max_by_key(|it| it.role) {
+                Some(other) => {
+                    let other = other.member.address.clone();
+                    self.order(group, GroupVerb::AddOwner, Some(&other)).await;
+                }
+                None => _ = self.order(group, GroupVerb::Dissolve, None).await,
             }
-            None => _ = self.order(group, GroupVerb::Dissolve, None).await,
         }
+        // Nobody took it in time: it ends, rather than to have an owner that is no account.
+        self.order(group, GroupVerb::Dissolve, None).await;
     }
 
     async fn order(
