@@ -2,6 +2,7 @@
 
 import unittest
 import uuid
+from xml.etree import ElementTree as ET
 
 from fixture import DEADLINE_S
 from im.test_groups import Person as Phone
@@ -86,6 +87,13 @@ class Guests(People):
                 person.queues[kind].get_nowait()
         return Room(person, room, told)
 
+    async def instant(self, person, room):
+        """Takes a new room as it is (XEP-0045 10.1.2)."""
+        iq = person.client.make_iq_set(ito=room)
+        owner = ET.SubElement(iq.xml, "{http://jabber.org/protocol/muc#owner}query")
+        ET.SubElement(owner, "{jabber:x:data}x", type="submit")
+        await iq.send(timeout=DEADLINE_S)
+
     async def refused(self, person, room, condition, nick=None):
         with self.assertRaises(slixmpp().exceptions.PresenceError) as refused:
             await self.enter(person, room, nick)
@@ -110,13 +118,15 @@ class NewRooms(Guests):
         address = f"new.{self.bob[-40:].lstrip('.-_')}@{SERVICE}"
         room = await self.enter(bob, address)
         self.assertIn(201, room.codes)
+        await self.refused(carol, address, "registration-required")
+        muc = bob.client.plugin["xep_0045"]
+        await self.instant(bob, address)
         there = await self.enter(carol, address)
         self.assertEqual(there.names()[self.carol], ("none", "participant"))
         disco = bob.client.plugin["xep_0030"]
         items = await disco.get_items(jid=SERVICE, timeout=DEADLINE_S)
         self.assertIn(address, [item[0] for item in items["disco_items"]["items"]])
         # Several own it, and one of them stays.
-        muc = bob.client.plugin["xep_0045"]
         await muc.set_affiliation(address, "owner", jid=f"{self.carol}@localhost")
         await room.sees(self.carol, affiliation="owner", role="moderator")
         of_carol = carol.client.plugin["xep_0045"]

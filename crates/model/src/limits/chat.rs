@@ -295,11 +295,12 @@ section! {
         @live reviewed_bytes_max: u64 = 16 * 1024 * 1024, whole(1 << 18..=1 << 40, "bytes");
         /// Rooms that one XMPP session may be in. It does not enter one more (policy-violation).
         @live rooms_a_session_max: u16 = 64, whole(1..=65_535, "rooms");
-        /// Whether a room that an XMPP client makes lets everybody in: it is unlocked. Its form
-        /// locks it. Without this it is for members alone, until its form unlocks it.
+        /// Whether a room that an XMPP client makes lets everybody in once its maker answers its
+        /// first form, unless that form says otherwise. Before, and without this, only members
+        /// enter.
         @live rooms_open: bool = true;
-        /// Whether a room that an XMPP client makes is listed among the public rooms of its domain,
-        /// as far as public_groups_max allows it. Its form hides it, or lists it.
+        /// Whether a room that an XMPP client makes is listed among the public rooms of its domain
+        /// with its first form, unless that says otherwise.
         @live rooms_public: bool = true;
         /// Addresses that one XMPP session sends directed presence to (not contacts; rooms on other
         /// servers count). One more sends the first of them that the session is unavailable.

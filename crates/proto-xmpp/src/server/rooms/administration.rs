@@ -272,7 +272,10 @@ impl Ordering {
             // Who makes a member of somebody who is banned undoes that (9.2).
             RoomAnswer::Failed(ChatFault::GroupBanned) if first.goal != Goal::Verb => (false, true),
             // A group is never without an owner (10.4): another one is made first.
-            RoomAnswer::Failed(ChatFault::Forbidden) if first.is_own => {
+            RoomAnswer::Failed(ChatFault::Forbidden)
+                if first.verb == GroupVerb::Leave
+                    || first.is_own && first.verb == GroupVerb::RemoveOwner =>
+            {
                 return Step::Refused(StanzaFault::Conflict);
             }
             RoomAnswer::Failed(ChatFault::NotMember) => {

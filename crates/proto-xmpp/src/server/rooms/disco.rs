@@ -105,12 +105,19 @@ impl Session {
     ) -> bool {
         let rooms = self.busy.as_mut().and_then(|busy| busy.rooms.as_mut());
         let room = rooms.and_then(|rooms| rooms.at(room));
-        let Some(room) = room.filter(|_| is_set && asked.is("query", MUC_OWNER)) else {
-            return false;
-        };
-        let form = asked.child("x", FORMS);
-        let is_cancelled = form.is_some_and(|it| it.attribute("type").as_deref() == Some("cancel"));
-        std::mem::take(&mut room.is_new) && is_cancelled
+        let is_new = room.is_some_and(|room| room.new.is_some());
+        let form = asked.child("x", FORMS).filter(|_| is_set && asked.is("query", MUC_OWNER));
+        is_new && form.is_some_and(|it| it.attribute("type").as_deref() == Some("cancel"))
+    }
+
+    /// Wishes of a form, with those for a new room if it is its first one: where the form says
+    /// nothing, the room becomes what new rooms are (10.1.2).
+    fn of_new(&mut self, walk: &Walk, mut wanted: Configuration) -> Configuration {
+        if let Some(new) = self.room(&walk.room).and_then(|room| room.new.take()) {
+            wanted.is_locked.get_or_insert(!new.is_open);
+            wanted.is_public.get_or_insert(new.is_public);
+        }
+        wanted
     }
 
     /// Answers an account that asks for its own occupant whether it is in the room still (XEP-0410
@@ -146,10 +153,12 @@ impl Session {
             Glance::Information => self.answers(about, &information(&walk), out),
             Glance::Items => self.answers(about, &no_items(), out),
             Glance::Form => self.answers(about, &forms::configuration(&walk), out),
-            Glance::Configure(wanted) => match Ordering::configure(&walk, wanted) {
-                Some(order) => self.order_room(now, ("iq", about), order, out),
-                None => self.answers(about, "", out),
-            },
+            Glance::Configure(wanted) => {
+                match Ordering::configure(&walk, self.of_new(&walk, wanted)) {
+                    Some(order) => self.order_room(now, ("iq", about), order, out),
+                    None => self.answers(about, "", out),
+                }
+            }
         }
     }
 }

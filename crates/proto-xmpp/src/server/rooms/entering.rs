@@ -4,7 +4,7 @@
 //! Entering (a seat, and who is there) ──► History ──► occupants, oneself, what was said, the title
 //!    │ ▲ no such room, or not for this account
 //!    ▼ │ made
-//! Making (whoever enters a room that is not there makes it, and gives it the server's settings)
+//! Making (whoever enters a room that is not there makes it; its first form opens it)
 //!    │ ▲ it is there
 //!    ▼ │ joined
 //! Joining (an account that was invited becomes a member)
@@ -37,7 +37,6 @@ use model::chat::{
 use model::counters::ChatCounter;
 use model::limits::ChatLimits;
 use model::timeline::Seq;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Messages of a room's history that are shown, unless fewer are wanted.
@@ -61,8 +60,8 @@ pub(super) struct Entering {
     wished: Wished,
     /// The end of the conversation; it comes newest first.
     said: Vec<Arc<ChatMessage>>,
-    /// Whether the entering account may make it, and what it is made besides; the first is ordered.
-    makes: Option<VecDeque<GroupVerb>>,
+    /// Whether the entering account may make it, and what it becomes by its first form.
+    makes: Option<NewRoom>,
     /// The room was not there before.
     pub(super) is_made: bool,
     /// Whether the room existed, and the account has become a member.
@@ -75,6 +74,14 @@ pub(super) struct Entering {
     pub(super) entered: Option<Box<RoomEntered>>,
     /// News of the room since.
     pub(super) missed: Vec<Arc<RoomNews>>,
+}
+
+/// Settings of a room that was just made, for when its maker answers its first form, where the form
+/// does not say otherwise (10.1). Until then only members enter it.
+#[derive(Clone, Copy)]
+pub(super) struct NewRoom {
+    pub(super) is_open: bool,
+    pub(super) is_public: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -134,10 +141,9 @@ impl Entering {
         presence: &Element<'_, '_>,
         may_make: Option<&ChatLimits>,
     ) -> Entering {
-        let makes = |limits: &ChatLimits| {
-            let open = limits.rooms_open.then_some(GroupVerb::Unlock);
-            let public = limits.rooms_public.then_some(GroupVerb::Reveal);
-            [Some(GroupVerb::Create), open, public].into_iter().flatten().collect()
+        let makes = |limits: &ChatLimits| NewRoom {
+            is_open: limits.rooms_open,
+            is_public: limits.rooms_public,
         };
         Entering {
             walk: Walk::new(room.clone()),
@@ -207,13 +213,12 @@ impl Entering {
                 RoomRequest::Room(room.clone(), OccupancyAsk::Enter { nick, show })
             }
             Stage::Members => self.walk.request(),
-            Stage::Making => {
-                let verb = self.makes.as_ref().and_then(|all| all.front().copied());
-                let verb = verb.unwrap_or(GroupVerb::Create);
-                let title = if verb == GroupVerb::Create { room.name() } else { "" };
-                let (group, title) = (room.clone(), title.into());
-                RoomRequest::Order { group, verb, title, members: Vec::new() }
-            }
+            Stage::Making => RoomRequest::Order {
+                group: room.clone(),
+                verb: GroupVerb::Create,
+                title: room.name().into(),
+                members: Vec::new(),
+            },
             Stage::Joining => RoomRequest::Order {
                 group: room.clone(),
                 verb: GroupVerb::Join,
@@ -257,9 +262,15 @@ impl Entering {
                 self.stage = if self.makes.is_some() { Stage::Making } else { Stage::Joining };
                 Step::Ask
             }
-            // A setting that is refused, as by public_groups_max, is the owner's to order again.
-            (Stage::Making, RoomAnswer::Changed) => self.makes_on(),
-            (Stage::Making, RoomAnswer::Failed(_)) if self.is_made => self.makes_on(),
+            (Stage::Making, RoomAnswer::Changed) => {
+                (self.stage, self.is_made) = (Stage::Entering, true);
+                Step::Ask
+            }
+            // The account has made it long ago, has left since, and may be invited.
+            (Stage::Entering, RoomAnswer::Failed(ChatFault::NotMember)) if self.is_made => {
+                (self.stage, self.is_made, self.makes) = (Stage::Joining, false, None);
+                Step::Ask
+            }
             // Whoever publishes in a channel is shown itself alone, too.
             (Stage::Members, RoomAnswer::Members(page)) => {
                 let own = page.members.iter().chain(page.own.as_deref());
@@ -325,17 +336,6 @@ impl Entering {
     pub(super) fn entered(&self, account: &AccountAddress) -> RoomEntered {
         let entered = self.entered.as_deref().cloned();
         entered.unwrap_or_else(|| alone_in(&self.walk, account))
-    }
-
-    /// The room is there: what else it is made, or it is entered.
-    fn makes_on(&mut self) -> Step {
-        self.is_made = true;
-        let makes = self.makes.get_or_insert_default();
-        makes.pop_front();
-        if makes.is_empty() {
-            self.stage = Stage::Entering;
-        }
-        Step::Ask
     }
 
     /// Whether nothing but the first question was asked.
@@ -452,7 +452,8 @@ impl Session {
         let Some(account) = self.own_address() else { return };
         let entered = entering.entered(&account);
         let told = entering.told(&entered.own.nick);
-        let Entering { walk, missed, is_made: is_new, .. } = entering;
+        let new = entering.makes.filter(|_| entering.is_made);
+        let Entering { walk, missed, .. } = entering;
         let room = walk.room;
         self.forgets_kept(&room); // it was in it already
         let RoomEntered { own, others, title, last, .. } = entered;
@@ -472,7 +473,7 @@ impl Session {
         let title = if is_hidden { name_of(&room, &title) } else { &title };
         self.write_subject(&room, (None, title), out);
         let (address, behind) = (room.clone(), place);
-        let it = Room { address, place, behind, last, own, is_new };
+        let it = Room { address, place, behind, last, own, new };
         let rooms = self.rooms();
         match rooms.at(&room) {
             Some(before) => *before = it,

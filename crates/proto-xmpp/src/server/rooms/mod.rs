@@ -37,7 +37,7 @@ use crate::xml::scan::{CLIENT, Element};
 use administration::Ordering;
 use asides::Standing;
 use base::time::Now;
-use entering::Entering;
+use entering::{Entering, NewRoom};
 use items::Items;
 use listing::{Listing, Looking};
 use live::{LiveAsk, LiveRoom};
@@ -85,8 +85,8 @@ struct Room {
     last: u64,
     /// The occupant that the device is.
     own: Arc<Occupant>,
-    /// The device has made it, and has answered no form of it yet (10.1.3).
-    is_new: bool,
+    /// The device has made it, and nothing has happened in it since (10.1).
+    new: Option<NewRoom>,
 }
 
 /// A question about rooms.
@@ -257,6 +257,11 @@ impl Session {
 
     /// A question is put at the end of the line.
     fn ask_room(&mut self, now: Now, ask: RoomAsk, out: &mut Out) {
+        if let RoomWhat::Order(order) = &ask.what
+            && let Some(room) = self.room(order.room())
+        {
+            room.new = None;
+        }
         self.rooms().asks.push_back(ask);
         self.ask_for_room(now, out);
     }

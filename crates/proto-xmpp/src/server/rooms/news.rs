@@ -125,6 +125,9 @@ impl Session {
         }
         let nick = room.own.nick.clone();
         let is_own = Reader { to: "", account: &account, nick: &nick }.is_meant(&news.event);
+        if !is_own {
+            room.new = None;
+        }
         if !is_own && self.has(Session::INACTIVE) {
             return self.keeps_news(news, out);
         }

@@ -298,12 +298,6 @@ fn a_room_that_there_never_was_is_made_and_one_that_is_another_s_is_not_entered(
     assert_eq!((order.verb, order.group), (GroupVerb::Create, Some(address(ROOM).into())));
     assert_eq!((&*order.title, order.members.len()), ("lunch", 0));
     assert_eq!(changed(&mut side, number), "");
-    let (number, order) = gives_order(&mut side);
-    assert_eq!((order.verb, &*order.title), (GroupVerb::Unlock, ""));
-    assert_eq!(changed(&mut side, number), "");
-    let (number, order) = gives_order(&mut side);
-    assert_eq!(order.verb, GroupVerb::Reveal);
-    assert_eq!(failed(&mut side, number, ChatFault::PublicFull), "", "it is hidden then");
     let (number, _) = asks_room(&mut side);
     told(&mut side, entered(number, &[("ann", GroupRole::Owner, false)]));
     let (number, _) = asks_for_history(&mut side);
@@ -329,13 +323,79 @@ fn a_room_that_there_never_was_is_made_and_one_that_is_another_s_is_not_entered(
 }
 
 #[test]
-fn a_new_room_is_what_the_settings_say_and_is_gone_when_its_first_form_is_cancelled() {
+fn a_new_room_is_locked_until_its_first_form_and_then_what_settings_and_form_say() {
+    let form = |kind: &str, fields: &str| {
+        let form = format!("<x xmlns='jabber:x:data' type='{kind}'>{fields}</x>");
+        let query = format!("<query xmlns='http://jabber.org/protocol/muc#owner'>{form}</query>");
+        format!("<iq type='set' id='q' to='{ROOM}'>{query}</iq>")
+    };
+    let field = |name: &str, value: &str| {
+        format!("<field var='muc#roomconfig_{name}'><value>{value}</value></field>")
+    };
+    let locked = field("membersonly", "1") + &field("publicroom", "0");
+    for (is_open, is_public, fields, expected) in [
+        (true, true, String::new(), vec!["unlock", "reveal"]),
+        (true, true, locked, vec![]),
+        (true, false, String::new(), vec!["unlock"]),
+        (false, false, field("membersonly", "0"), vec!["unlock"]),
+        (false, true, String::new(), vec!["reveal"]),
+    ] {
+        let mut side = available();
+        (side.limits.chat.rooms_open, side.limits.chat.rooms_public) = (is_open, is_public);
+        says(&mut side, ENTER);
+        let (number, _) = asks_room(&mut side);
+        failed(&mut side, number, ChatFault::NotMember);
+        let (number, _) = gives_order(&mut side);
+        changed(&mut side, number);
+        let (number, _) = asks_room(&mut side);
+        told(&mut side, entered(number, &[("ann", GroupRole::Owner, false)]));
+        let (number, _) = asks_for_history(&mut side);
+        told(&mut side, history(number, &[]));
+        says(&mut side, &form("submit", &fields));
+        let (number, _) = asks_for_members(&mut side);
+        told(&mut side, members(number, &TWO, false));
+        let mut orders = Vec::new();
+        for _ in &expected {
+            let (number, order) = gives_order(&mut side);
+            orders.push(order.verb.word());
+            changed(&mut side, number);
+        }
+        assert_eq!(orders, expected, "{is_open} {is_public} {fields}");
+        assert!(words(&mut side).is_empty());
+    }
+}
+
+#[test]
+fn a_room_that_its_maker_left_long_ago_is_joined_by_invitation_not_made() {
+    let mut side = available();
+    says(&mut side, ENTER);
+    let (number, _) = asks_room(&mut side);
+    failed(&mut side, number, ChatFault::NotMember);
+    let (number, order) = gives_order(&mut side);
+    assert_eq!(order.verb, GroupVerb::Create, "answered as the order of long ago");
+    changed(&mut side, number);
+    let (number, _) = asks_room(&mut side);
+    failed(&mut side, number, ChatFault::NotMember);
+    let (number, order) = gives_order(&mut side);
+    assert_eq!(order.verb, GroupVerb::Join);
+    changed(&mut side, number);
+    let (number, _) = asks_room(&mut side);
+    told(&mut side, entered(number, &TWO));
+    let (number, _) = asks_for_history(&mut side);
+    let shown = told(&mut side, history(number, &[]));
+    assert!(!shown.contains("code='201'"), "{shown}");
+}
+
+#[test]
+fn a_new_room_is_gone_when_its_first_form_is_cancelled_before_anything_happens_in_it() {
     let form = |kind: &str| {
         let form = format!("<x xmlns='jabber:x:data' type='{kind}'/>");
         let query = format!("<query xmlns='http://jabber.org/protocol/muc#owner'>{form}</query>");
         format!("<iq type='set' id='q' to='{ROOM}'>{query}</iq>")
     };
-    for (answered, is_gone) in [(vec![], true), (vec!["submit"], false)] {
+    for (is_used, answered, is_gone) in
+        [(false, vec![], true), (false, vec!["submit"], false), (true, vec![], false)]
+    {
         let mut side = available();
         (side.limits.chat.rooms_open, side.limits.chat.rooms_public) = (false, false);
         says(&mut side, ENTER);
@@ -347,6 +407,10 @@ fn a_new_room_is_what_the_settings_say_and_is_gone_when_its_first_form_is_cancel
         told(&mut side, entered(number, &[("ann", GroupRole::Owner, false)]));
         let (number, _) = asks_for_history(&mut side);
         told(&mut side, history(number, &[]));
+        if is_used {
+            let bob = Arc::new(occupant(("bob", GroupRole::Member, false)));
+            told(&mut side, news(0, RoomEvent::Is(bob, None)));
+        }
         for kind in &answered {
             says(&mut side, &form(kind));
             let (number, _) = asks_for_members(&mut side);
