@@ -112,7 +112,7 @@ impl Hub {
                 let least_ms = if push.stores() { 0 } else { self.now_or_never_ms() };
                 let until = now.after(Duration::from_millis(wait_ms.max(least_ms).into()));
                 let push = Arc::new(push);
-                let sending = Sending { push, user, receipts, counted: false };
+                let sending = Sending { push, user, receipts, counted: false, registers: true };
                 let devices = sorted(devices);
                 let order = ListOrder { reply, until, product: number, devices, sending };
                 return match order_key {

@@ -288,8 +288,13 @@ mod tests {
         let key = hub.find_or_make(now, number, "d").expect("there is room");
         let begin = |hub: &mut Hub, id| {
             let push = Push { id: MessageId(id), product: name.clone(), ..push() };
-            let sending =
-                Sending { push: Arc::new(push), user: None, receipts: false, counted: false };
+            let sending = Sending {
+                push: Arc::new(push),
+                user: None,
+                receipts: false,
+                counted: false,
+                registers: false,
+            };
             hub.scans.begin(Errand::Push(sending), Some(number), Selection::All, &hub.registry);
         };
         // The scan of the later order visits the device first.

@@ -480,7 +480,9 @@ impl Hub {
             | PushTarget::Product
             | PushTarget::User(_) => None,
         };
-        let sending = Sending { push, user, receipts, counted: true };
+        // An audience may name a million devices, so unknown ones get no records.
+        let registers = !matches!(to_many.target, PushTarget::Audience(_));
+        let sending = Sending { push, user, receipts, counted: true, registers };
         let selection = match (&to_many.target, Selection::of(&to_many.target)) {
             (_, Some(selection)) => selection,
             (PushTarget::Devices(devices), None) => {

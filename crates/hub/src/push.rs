@@ -37,6 +37,8 @@ pub(crate) struct Sending {
     pub receipts: bool,
     /// The push is a fan-out: a job counts the outcomes. Otherwise an order waits for each of them.
     pub counted: bool,
+    /// An unknown device gets a record, if its product stores pushes for unknown devices.
+    pub registers: bool,
 }
 
 /// How a judged push is put into a queue.
@@ -424,7 +426,8 @@ impl Hub {
             return Ok((key, false));
         }
         let product = self.registry.products.of(to.product);
-        let outcome = match (product.store_for_unknown, sending.push.stores()) {
+        let registers = product.store_for_unknown && sending.registers;
+        let outcome = match (registers, sending.push.stores()) {
             (false, _) => Outcome::Rejected(Rejection::UnknownDevice),
             (true, false) => Outcome::Expired,
             (true, true) => match self.find_or_make(now, to.product, to.id.as_str()) {

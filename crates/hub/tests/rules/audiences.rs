@@ -10,6 +10,7 @@ use model::ports::pushes::{
     AudienceCounts, PushAnswer, PushCommand, PushOrder, PushState, PushTarget,
 };
 use model::product::Product;
+use model::push::{Outcome, Rejection};
 use model::service::Service;
 use model::timeline::Space;
 use std::num::NonZeroU32;
@@ -188,20 +189,21 @@ fn a_turn_visits_fewer_devices_for_a_larger_expression() {
 }
 
 #[test]
-fn unknown_devices_of_a_list_have_their_outcome() {
+fn unknown_devices_of_a_list_have_their_outcome_and_get_no_record() {
     for stores in [false, true] {
         let mut product = product();
         product.store_for_unknown = stores;
         let mut world = HubHarness::with(product, slow());
         tagged(&mut world);
+        world.events();
         let target = audience(Some(not(has("a"))), &["d0", "d1", "new1", "new2"], &["new2"]);
         let (push, _) = world.push_to(target, |order| order.receipts = true);
         rest(&mut world);
         let counts = world.counts(push);
-        assert_eq!((counts.matched, counts.rejected), (2, u64::from(!stores)));
-        assert_eq!(counts.stored, 1 + u64::from(stores));
-        let new = world.state("new1").map(|state| state.waiting);
-        assert_eq!((new, world.state("new2")), (stores.then_some(1), None));
+        assert_eq!((counts.matched, counts.stored, counts.rejected), (2, 1, 1), "{stores}");
+        let unknown = Outcome::Rejected(Rejection::UnknownDevice);
+        assert_eq!(world.receipts(), [(push, unknown)], "{stores}");
+        assert_eq!((world.state("new1"), world.state("new2")), (None, None), "{stores}");
         world.restart();
         rest(&mut world);
         assert_eq!(world.counts(push), counts);
@@ -268,7 +270,7 @@ fn a_named_device_gets_the_push_in_the_slot_of_one_that_was_visited_early_and_fo
     assert_eq!(world.counts(push).matched, 2);
     world.complete(Err(StoreError::Full));
     world.keeps = true;
-    rest(&mut world);
+    world.turn();
     assert_eq!(world.state("d1"), None);
     let seat = world.seat("d2");
     world.close(&seat);
