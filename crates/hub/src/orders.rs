@@ -282,6 +282,8 @@ impl Hub {
     pub(crate) fn turn_scans(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         let mut visits = VISITS_MAX;
         let mut left = self.settings.limits.pushes.fan_out_slice;
+        // Single pushes and changes of tags are no work of this turn.
+        self.scans.take_compared();
         let (mut waiting, mut next) = (0, None);
         while visits > 0 && left > 0 {
             if waiting == self.scans.len() {
@@ -328,6 +330,7 @@ impl Hub {
                     self.visit_listed(now, &mut scan, place, fx)
                 }
             };
+            visits = visits.saturating_sub(self.scans.take_compared());
             match is_done {
                 true => self.scans.put_back(scan),
                 false => {
@@ -391,8 +394,8 @@ impl Hub {
             return;
         }
         let last = MessageId(u64::MAX);
-        while let Some(earlier) = self.scans.take_earlier(&self.registry, key, last, true) {
-            self.visit_with(now, key, &earlier, fx);
+        for earlier in self.scans.earlier(&self.registry, key, last, true) {
+            self.visit_ahead(now, key, earlier, fx);
         }
         self.jobs.pass(key.slot);
     }
@@ -401,13 +404,20 @@ impl Hub {
     /// that it gets pushes in the order of their orders. False if the log has no room for them:
     /// then the later push must not come either.
     pub(crate) fn catch_up(&mut self, now: Now, key: Key, id: MessageId, fx: &mut Effects) -> bool {
-        while self.log.has_room(1) {
-            let Some(earlier) = self.scans.take_earlier(&self.registry, key, id, false) else {
-                return true;
-            };
-            self.visit_with(now, key, &earlier, fx);
+        for earlier in self.scans.earlier(&self.registry, key, id, false) {
+            if !self.log.has_room(1) {
+                return false;
+            }
+            self.visit_ahead(now, key, earlier, fx);
         }
-        !self.scans.has_earlier(&self.registry, key, id)
+        true
+    }
+
+    /// Brings an order's push to a device that its scan is still to visit.
+    fn visit_ahead(&mut self, now: Now, key: Key, order: MessageId, fx: &mut Effects) {
+        if let Some(sending) = self.scans.take_ahead(&self.registry, key, order) {
+            self.visit_with(now, key, &sending, fx);
+        }
     }
 
     /// The device's key, with a new record if the device is unknown; open orders skip a new record.

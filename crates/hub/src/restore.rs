@@ -188,6 +188,7 @@ impl Hub {
                 let open = self.jobs.open_order(order.clone(), true);
                 self.jobs.insert(id, Job::of(&order, open, counts));
                 self.jobs.set_list_bytes(id, list_bytes);
+                self.jobs.set_cost(&order);
                 true
             }
             Kind::Counts(shard) => self.restore_counts(id, shard, key, value),

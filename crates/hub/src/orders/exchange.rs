@@ -88,6 +88,9 @@ impl Jobs {
         if !self.has_room_for_lists(order.list_bytes()) {
             return fx.answers.push((reply, PushAnswer::ListsFull));
         }
+        if !self.has_room_for_audience(&order) {
+            return fx.answers.push((reply, PushAnswer::Busy));
+        }
         self.keep_order(now, Arc::new(order), vec![reply], log, fx);
     }
 
@@ -370,6 +373,7 @@ impl Jobs {
         let counts = PushCounts { running: true, ..PushCounts::default() };
         self.insert(id, Job::of(&order, open, counts));
         self.set_list_bytes(id, order.list_bytes());
+        self.set_cost(&order);
         self.forget(now, log, fx);
         let write = Write::Put { table: Table::Orders, key: order::key(id, Kind::Order), value };
         log.write(PendingCall::Take(id), write, fx);

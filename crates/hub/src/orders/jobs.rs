@@ -7,6 +7,7 @@
 //! receipts tell all; a cancelled one has a job from then on. The cancel of a push is an order of
 //! its own, which is remembered as long as the push is.
 
+use super::scans::Selection;
 use crate::Settings;
 use crate::log::durable::order::{
     Change, ChangeKind, Ends, Kind, Named, Progress, StoredOrder, key,
@@ -20,6 +21,10 @@ use model::timeline::{Seq, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Most tags that the audiences of a product's open and scheduled pushes compare together at a
+/// device, if they compare more than one. A push with one more is answered Busy.
+const COSTS_A_PRODUCT_MAX: usize = 4_096;
 
 /// A device at which a push came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -185,6 +190,13 @@ impl Job {
     }
 }
 
+/// The product of an order and the cost of its audience, if that compares more than one tag.
+fn audience_cost(order: &StoredOrder) -> Option<(&ProductKey, usize)> {
+    let to_many = order.to_many()?;
+    let cost = Selection::of(&to_many.target)?.cost();
+    (cost > 1).then_some((&to_many.push.product, cost))
+}
+
 /// The jobs of one shard.
 pub(crate) struct Jobs {
     pub(super) shard: ShardId,
@@ -214,6 +226,9 @@ pub(crate) struct Jobs {
     /// Bytes of the lists of open and scheduled orders that have lists.
     list_bytes: BTreeMap<MessageId, u64>,
     list_bytes_max: u64,
+    /// Cost of the audiences of open and scheduled orders that compare more than one tag, with
+    /// their product.
+    costs: BTreeMap<MessageId, (ProductKey, usize)>,
     /// When each order with pending work is looked at next.
     due: BTreeMap<MessageId, Instant>,
     /// By slot, the last order that was open when the device was registered or its tags changed:
@@ -244,6 +259,7 @@ impl Jobs {
             scheduled_max: 0,
             list_bytes: BTreeMap::new(),
             list_bytes_max: 0,
+            costs: BTreeMap::new(),
             due: BTreeMap::new(),
             through: BTreeMap::new(),
             starts: 0,
@@ -328,6 +344,22 @@ impl Jobs {
         }
     }
 
+    /// Whether an order may be opened beside those for the same product that are open: a later
+    /// push may have to ask all of their audiences at a device. Every shard knows the orders of
+    /// all.
+    pub fn has_room_for_audience(&self, order: &StoredOrder) -> bool {
+        let Some((product, cost)) = audience_cost(order) else { return true };
+        let of = self.costs.values().filter(|(of, _)| of == product);
+        of.map(|(_, cost)| cost).sum::<usize>() + cost <= COSTS_A_PRODUCT_MAX
+    }
+
+    /// Notes the cost of an open order's audience.
+    pub fn set_cost(&mut self, order: &StoredOrder) {
+        if let Some((product, cost)) = audience_cost(order) {
+            self.costs.insert(order.id, (product.clone(), cost));
+        }
+    }
+
     /// The oldest order that is over, if it must be forgotten because of its age or for lack of
     /// room.
     pub fn forgettable(&self, taken_before_s: u32) -> Option<MessageId> {
@@ -395,6 +427,7 @@ impl Jobs {
         self.open.remove(&id);
         self.scheduled.remove(&id);
         self.list_bytes.remove(&id);
+        self.costs.remove(&id);
         self.forget_pauses(id, |_| true);
         if self.open.is_empty() {
             self.through.clear();

@@ -64,7 +64,7 @@ impl Selection {
 
     /// Effort of asking whether a device is one of them, in devices of a product that is visited
     /// as a whole.
-    fn cost(&self) -> usize {
+    pub fn cost(&self) -> usize {
         let Selection::Audience(audience) = self else { return 1 };
         let terms = audience.tags.as_ref().map_or(1, TagExpression::terms);
         let lists = [&audience.devices, &audience.except].into_iter().flatten().count();
@@ -298,14 +298,13 @@ impl DeviceScan {
         is_of && device.queue().is_some_and(|queue| queue.items().any(|item| item.id == push))
     }
 
-    /// Whether the scan is still to visit a device.
+    /// Whether the scan is still to come to the place of a device, which it then visits if the
+    /// device is selected.
     fn is_ahead(&self, registry: &Registry, key: Key) -> bool {
         let Some(device) = registry.at(key) else { return false };
         let is_ahead =
             |place| (self.from..self.end).contains(&place) && !self.visited.contains(&place);
-        self.product == Some(device.product)
-            && self.place(registry, key).is_some_and(is_ahead)
-            && self.selection.has(registry, device)
+        self.product == Some(device.product) && self.place(registry, key).is_some_and(is_ahead)
     }
 
     /// The slot of a device, or its place in the list of an audience that names its devices.
@@ -351,10 +350,21 @@ impl DeviceScan {
         }
     }
 
-    /// Whether the scan is still to bring a device an order from before `id`.
-    fn is_earlier(&self, registry: &Registry, key: Key, id: MessageId, waits: bool) -> bool {
+    /// Whether the scan is still to bring a device an order from before `id`. If that depends on
+    /// the selection, its cost is added to `compared`.
+    fn is_earlier(
+        &self,
+        registry: &Registry,
+        (key, id, waits): (Key, MessageId, bool),
+        compared: &mut usize,
+    ) -> bool {
         let goes_on = waits || !(self.paused || self.pace.is_some());
-        goes_on && self.order().is_some_and(|order| order < id) && self.is_ahead(registry, key)
+        let is_earlier = goes_on && self.order().is_some_and(|order| order < id);
+        if !is_earlier || !self.is_ahead(registry, key) {
+            return false;
+        }
+        *compared += self.cost;
+        registry.at(key).is_some_and(|device| self.selection.has(registry, device))
     }
 
     /// The order whose push the scan brings to devices.
@@ -373,7 +383,11 @@ impl DeviceScan {
 
 /// The scans of one shard, which take turns.
 #[derive(Default)]
-pub(crate) struct Scans(VecDeque<DeviceScan>);
+pub(crate) struct Scans {
+    all: VecDeque<DeviceScan>,
+    /// Cost of the selections that were asked for earlier pushes.
+    compared: usize,
+}
 
 impl Scans {
     /// Scans of a shard above which new ones that are no fan-outs are answered Busy. Fan-outs are
@@ -382,7 +396,12 @@ impl Scans {
 
     /// Whether another scan that is no fan-out may begin.
     pub fn has_room(&self) -> bool {
-        self.0.len() < Scans::ERRANDS_MAX
+        self.all.len() < Scans::ERRANDS_MAX
+    }
+
+    /// The cost of the selections that were asked for earlier pushes since the last call.
+    pub fn take_compared(&mut self) -> usize {
+        std::mem::take(&mut self.compared)
     }
 
     /// Begins a scan over those devices of a product that have a record by now, or that are named.
@@ -410,66 +429,81 @@ impl Scans {
         };
         let listed = scan.listed().and_then(|audience| audience.devices.as_ref());
         scan.end = listed.map_or(end, |devices| devices.len() as u32);
-        self.0.push_back(scan);
-        self.0.back_mut().expect("it was put there")
+        self.all.push_back(scan);
+        self.all.back_mut().expect("it was put there")
     }
 
     /// Number of scans.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     /// Pauses an order's scan, or lets it go on.
     pub fn pause(&mut self, id: MessageId, paused: bool) {
-        let of = self.0.iter_mut().filter(|scan| scan.order() == Some(id));
+        let of = self.all.iter_mut().filter(|scan| scan.order() == Some(id));
         of.for_each(|scan| scan.paused = paused);
     }
 
     /// Takes out all scans of a product.
     pub fn end_product(&mut self, product: u16) -> Vec<DeviceScan> {
         let (ended, scans): (Vec<_>, Vec<_>) =
-            self.0.drain(..).partition(|scan| scan.product == Some(product));
-        self.0 = scans.into();
+            self.all.drain(..).partition(|scan| scan.product == Some(product));
+        self.all = scans.into();
         ended
     }
 
     /// Ends an order's scan.
     pub fn end_order(&mut self, id: MessageId) {
-        self.0.retain(|scan| scan.order() != Some(id));
+        self.all.retain(|scan| scan.order() != Some(id));
     }
 
     /// Takes out the scan whose turn it is.
     pub fn take(&mut self) -> Option<DeviceScan> {
-        self.0.pop_front()
+        self.all.pop_front()
     }
 
     /// Puts a scan back; its turn continues.
     pub fn put_back(&mut self, scan: DeviceScan) {
-        self.0.push_front(scan);
+        self.all.push_front(scan);
     }
 
     /// Puts a scan back behind the others.
     pub fn put_last(&mut self, scan: DeviceScan) {
-        self.0.push_back(scan);
+        self.all.push_back(scan);
     }
 
     /// Passes the turn to the next scan. False if there are no scans.
     pub fn rotate(&mut self) -> bool {
-        self.0.rotate_left(usize::from(self.0.len() > 1));
-        !self.0.is_empty()
+        self.all.rotate_left(usize::from(self.all.len() > 1));
+        !self.all.is_empty()
     }
 
-    /// Takes the earliest push, of those ordered before `id`, that is still to visit this device,
-    /// and marks the device as visited. Paused and paced scans count only if `waits`.
-    pub fn take_earlier(
+    /// The pushes, of those ordered before `id`, that are still to visit this device, in the order
+    /// of their ids. Paused and paced scans count only if `waits`.
+    pub fn earlier(
         &mut self,
         registry: &Registry,
         key: Key,
         id: MessageId,
         waits: bool,
+    ) -> Vec<MessageId> {
+        let (all, compared) = (&self.all, &mut self.compared);
+        let of = (key, id, waits);
+        let earlier = all.iter().filter(|scan| scan.is_earlier(registry, of, compared));
+        let mut earlier: Vec<_> = earlier.filter_map(DeviceScan::order).collect();
+        earlier.sort_unstable();
+        earlier
+    }
+
+    /// Marks a device as visited by an order's scan, and takes its push.
+    pub fn take_ahead(
+        &mut self,
+        registry: &Registry,
+        key: Key,
+        order: MessageId,
     ) -> Option<Sending> {
-        let earlier = self.0.iter_mut().filter(|scan| scan.is_earlier(registry, key, id, waits));
-        let scan = earlier.min_by_key(|scan| scan.order())?;
+        registry.at(key)?;
+        let scan = self.all.iter_mut().find(|scan| scan.order() == Some(order))?;
         scan.pass_over(registry, key);
         match &scan.errand {
             Errand::Push(sending) => Some(sending.clone()),
@@ -479,11 +513,6 @@ impl Scans {
 
     /// All scans.
     pub fn iter(&self) -> impl Iterator<Item = &DeviceScan> {
-        self.0.iter()
-    }
-
-    /// Whether a push that was ordered before `id` is still to visit this device.
-    pub fn has_earlier(&self, registry: &Registry, key: Key, id: MessageId) -> bool {
-        self.0.iter().any(|scan| scan.is_earlier(registry, key, id, false))
+        self.all.iter()
     }
 }

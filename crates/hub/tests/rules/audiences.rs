@@ -211,6 +211,73 @@ fn unknown_devices_of_a_list_have_their_outcome_and_get_no_record() {
     }
 }
 
+/// A large expression that every device without the tag `a` satisfies.
+fn large() -> PushTarget {
+    let part = TagExpression::Or(vec![has("a"); TagExpression::RESOLVED_TERMS_MAX / 4]);
+    audience(Some(not(TagExpression::Or(vec![part; 4]))), &[], &[])
+}
+
+#[test]
+fn a_push_visits_fewer_devices_a_turn_the_more_earlier_audiences_are_compared_there() {
+    for (earlier, expected) in [(0, 64), (10, 18)] {
+        let mut world = HubHarness::new();
+        (0..100).for_each(|n| set_tags(&mut world, &format!("n{n}"), &["b"]));
+        let first: Vec<_> = (0..earlier).map(|_| world.push_to(large(), |_| {}).0).collect();
+        let (last, _) = world.push_to(PushTarget::Product, |_| {});
+        // Each of the earlier ones visits 16 devices in its turn. The last one visits the same,
+        // and two more, at which all the earlier ones come first.
+        for _ in 0..=earlier {
+            world.hub.turn(world.now, &mut world.fx);
+            world.store();
+        }
+        assert_eq!(world.counts(last).matched, expected, "{earlier}");
+        rest(&mut world);
+        for push in first.into_iter().chain([last]) {
+            assert_eq!(world.counts(push).matched, 100, "{earlier}");
+        }
+        world.hub.audit();
+    }
+}
+
+#[test]
+fn the_audiences_of_a_products_open_pushes_have_so_many_tags_together() {
+    let mut world = HubHarness::new();
+    let made =
+        world.command(PushCommand::PutProduct(Box::new(Product { key: other(), ..product() })));
+    assert_eq!(made, PushAnswer::Done(true));
+    let at_ms = world.now.wall_ms + 60_000;
+    let later = |order: &mut PushOrder| order.send_at_ms = Some(at_ms);
+    let keyed = |order: &mut PushOrder| {
+        (order.send_at_ms, order.idempotency_key) = (Some(at_ms), Some("k".into()));
+    };
+    let (_, reply) = world.push_to(large(), keyed);
+    let Some(PushAnswer::Pushed { id: first, .. }) = world.answer(reply) else { panic!() };
+    for _ in 1..16 {
+        let (_, reply) = world.push_to(large(), later);
+        assert!(matches!(world.answer(reply), Some(PushAnswer::Pushed { .. })));
+    }
+    world.restart();
+    for refused in [large(), audience(None, &[], &["d0"])] {
+        let (_, reply) = world.push_to(refused, |_| {});
+        assert_eq!(world.answer(reply), Some(PushAnswer::Busy));
+    }
+    for target in [audience(Some(has("a")), &[], &[]), PushTarget::Tag(tag("a"))] {
+        let (_, reply) = world.push_to(target, |_| {});
+        assert!(matches!(world.answer(reply), Some(PushAnswer::Pushed { .. })), "it compares one");
+    }
+    let (_, reply) = world.push_to(large(), |order| order.product = other());
+    assert!(matches!(world.answer(reply), Some(PushAnswer::Pushed { .. })), "another product");
+    let (_, reply) = world.push_to(large(), keyed);
+    let again = world.answer(reply);
+    assert!(matches!(again, Some(PushAnswer::Pushed { id, .. }) if id == first), "{again:?}");
+    let id = world.message_id();
+    world.tell(PushCommand::Cancel { id, push: first, product: None });
+    rest(&mut world);
+    let (_, reply) = world.push_to(large(), |_| {});
+    assert!(matches!(world.answer(reply), Some(PushAnswer::Pushed { .. })), "one is cancelled");
+    world.hub.audit();
+}
+
 #[test]
 fn a_device_gets_the_pushes_of_lists_and_single_ones_in_the_order_of_their_orders() {
     let mut world = HubHarness::with(product(), slow());
