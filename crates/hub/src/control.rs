@@ -111,7 +111,7 @@ impl Hub {
                 return self.change_push(now, (reply, id), PushChange { kind, push, product }, fx);
             }
             PushCommand::Count { product, target } => {
-                return self.count(reply, &product, &target, fx);
+                return self.count(now, reply, &product, &target, fx);
             }
             PushCommand::PutSegment { product, segment, tags } => {
                 return self.order_segment(reply, (product, segment), Some(tags), fx);

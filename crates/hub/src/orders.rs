@@ -48,7 +48,7 @@ use model::presence::PresenceVersion;
 use model::push::{Outcome, Priority, Rejection};
 use model::request::{HeartbeatWish, PushDelivery, Refusal, owner};
 use model::timeline::{Seq, TimelineId};
-use scans::{DeviceScan, Errand, Pace, Selection, Share, Step};
+use scans::{Counting, DeviceScan, Errand, Pace, Selection, Share, Step};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -290,6 +290,12 @@ impl Hub {
                 return next;
             }
             let mut scan = self.scans.take()?;
+            if let Errand::Count(Counting { reply, until, .. }) = &scan.errand
+                && *until <= now.mono
+            {
+                fx.answers.push((*reply, PushAnswer::Busy));
+                continue;
+            }
             if let Some(until) = scan.waits(now) {
                 next = earliest([next, until]);
                 waiting += 1;
@@ -304,7 +310,7 @@ impl Hub {
                 return Some(now.after(PAUSE));
             }
             let step = scan.step(&self.registry, self.share(), &mut visits);
-            if matches!(scan.errand, Errand::Count(..)) && step != Step::End {
+            if matches!(scan.errand, Errand::Count(_)) && step != Step::End {
                 scan.count(&self.registry, step);
                 self.scans.put_back(scan);
                 continue;
@@ -364,6 +370,7 @@ impl Hub {
     /// Starts a scan that counts the devices of a push's target, and answers with the counts.
     pub(crate) fn count(
         &mut self,
+        now: Now,
         reply: u64,
         product: &ProductKey,
         target: &PushTarget,
@@ -372,9 +379,11 @@ impl Hub {
         let answer = match (self.registry.products.number(product), Selection::of(target)) {
             (None, _) => PushAnswer::UnknownProduct,
             (Some(_), None) => PushAnswer::Counted(AudienceCounts::default()),
-            (Some(_), Some(_)) if !self.scans.has_room() => PushAnswer::Busy,
+            (Some(number), Some(_)) if !self.scans.has_room_to_count(number) => PushAnswer::Busy,
             (Some(number), Some(selection)) => {
-                let errand = Errand::Count(reply, AudienceCounts::default());
+                let wait = Duration::from_millis(self.settings.limits.answer_ms_max.into());
+                let (until, counts) = (now.after(wait), AudienceCounts::default());
+                let errand = Errand::Count(Counting { reply, until, counts });
                 self.scans.begin(errand, Some(number), selection, &self.registry);
                 return;
             }
@@ -599,7 +608,7 @@ impl Hub {
             Errand::Recall { push, .. } => self.recall(now, key, *push, fx),
             Errand::Terms => self.tell_terms(key, fx),
             Errand::Drop => self.discard(now, key, fx),
-            Errand::Count(..) => {}
+            Errand::Count(_) => {}
         }
         true
     }
@@ -697,7 +706,7 @@ impl Hub {
         match &scan.errand {
             Errand::Push(sending) => self.jobs.walked(sending.push.id),
             Errand::Recall { cancel, .. } => self.jobs.walked(*cancel),
-            Errand::Count(reply, counts) => {
+            Errand::Count(Counting { reply, counts, .. }) => {
                 fx.answers.push((*reply, PushAnswer::Counted(*counts)));
             }
             Errand::Terms => {}

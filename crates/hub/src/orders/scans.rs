@@ -36,8 +36,18 @@ pub(crate) enum Errand {
         /// The order that cancels the push.
         cancel: MessageId,
     },
-    /// Counts devices, and answers the command with this number at the end.
-    Count(u64, AudienceCounts),
+    /// Counts devices, and answers a command at the end.
+    Count(Counting),
+}
+
+/// A dry run in progress.
+pub(crate) struct Counting {
+    /// Number of the command.
+    pub reply: u64,
+    /// When nobody waits for the answer any more.
+    pub until: Instant,
+    /// The devices that were counted so far.
+    pub counts: AudienceCounts,
 }
 
 /// The devices of a product that a scan visits.
@@ -189,7 +199,7 @@ impl DeviceScan {
     pub fn waits(&self, now: Now) -> Option<Option<Instant>> {
         let expire_at = match &self.errand {
             Errand::Push(sending) => sending.push.expire_at,
-            Errand::Terms | Errand::Drop | Errand::Recall { .. } | Errand::Count(..) => u32::MAX,
+            Errand::Terms | Errand::Drop | Errand::Recall { .. } | Errand::Count(_) => u32::MAX,
         };
         let left_s = u64::from(expire_at.saturating_sub(now.unix_s()));
         match self.pace {
@@ -342,7 +352,7 @@ impl DeviceScan {
                 product.and_then(|(product, id)| registry.find(product, id.as_str()))
             }
         };
-        let Errand::Count(_, counts) = &mut self.errand else { return };
+        let Errand::Count(Counting { counts, .. }) = &mut self.errand else { return };
         counts.matched += 1;
         match key.and_then(|key| registry.at(key)) {
             Some(device) => counts.online += u64::from(device.conn().is_some()),
@@ -371,7 +381,7 @@ impl DeviceScan {
     pub fn order(&self) -> Option<MessageId> {
         match &self.errand {
             Errand::Push(sending) => Some(sending.push.id),
-            Errand::Terms | Errand::Drop | Errand::Recall { .. } | Errand::Count(..) => None,
+            Errand::Terms | Errand::Drop | Errand::Recall { .. } | Errand::Count(_) => None,
         }
     }
 
@@ -390,13 +400,25 @@ pub(crate) struct Scans {
 }
 
 impl Scans {
-    /// Scans of a shard above which new ones that are no fan-outs are answered Busy. Fan-outs are
-    /// bounded by `jobs_max`.
+    /// Scans of a shard, without those for pushes and cancels, above which new ones are answered
+    /// Busy. Those for pushes and cancels are bounded by `jobs_max`.
     const ERRANDS_MAX: usize = 1_024;
 
-    /// Whether another scan that is no fan-out may begin.
+    /// Dry runs of a product on a shard. One more is answered Busy.
+    const COUNTS_A_PRODUCT_MAX: usize = 4;
+
+    /// Whether another scan that is not for a push or a cancel may begin.
     pub fn has_room(&self) -> bool {
-        self.all.len() < Scans::ERRANDS_MAX
+        self.all.iter().filter(|scan| !scan.pauses()).count() < Scans::ERRANDS_MAX
+    }
+
+    /// Whether another dry run of a product may begin.
+    pub fn has_room_to_count(&self, product: u16) -> bool {
+        let is_count = |scan: &&DeviceScan| {
+            matches!(scan.errand, Errand::Count(_)) && scan.product == Some(product)
+        };
+        let counts = self.all.iter().filter(is_count).count();
+        counts < Scans::COUNTS_A_PRODUCT_MAX && self.has_room()
     }
 
     /// The cost of the selections that were asked for earlier pushes since the last call.
@@ -507,7 +529,7 @@ impl Scans {
         scan.pass_over(registry, key);
         match &scan.errand {
             Errand::Push(sending) => Some(sending.clone()),
-            Errand::Terms | Errand::Drop | Errand::Recall { .. } | Errand::Count(..) => None,
+            Errand::Terms | Errand::Drop | Errand::Recall { .. } | Errand::Count(_) => None,
         }
     }
 

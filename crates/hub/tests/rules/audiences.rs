@@ -278,6 +278,56 @@ fn the_audiences_of_a_products_open_pushes_have_so_many_tags_together() {
     world.hub.audit();
 }
 
+/// Asks for the size of a product; returns the number of the command.
+fn ask_size(world: &mut HubHarness, product: ProductKey) -> u64 {
+    world.tell(PushCommand::Count { product, target: PushTarget::Product })
+}
+
+#[test]
+fn a_product_has_so_many_dry_runs_at_once() {
+    let mut world = HubHarness::new();
+    tagged(&mut world);
+    world.command(PushCommand::PutProduct(Box::new(Product { key: other(), ..product() })));
+    for _ in 0..2 {
+        let replies: Vec<_> = (0..4).map(|_| ask_size(&mut world, key())).collect();
+        let refused = ask_size(&mut world, key());
+        assert_eq!(world.answer(refused), Some(PushAnswer::Busy));
+        let of_other = ask_size(&mut world, other());
+        assert_eq!(world.answer(of_other), None, "another product has its own");
+        world.turn();
+        for reply in replies {
+            let counts = AudienceCounts { matched: 8, ..AudienceCounts::default() };
+            assert_eq!(world.answer(reply), Some(PushAnswer::Counted(counts)));
+        }
+        assert!(matches!(world.answer(of_other), Some(PushAnswer::Counted(_))));
+    }
+}
+
+#[test]
+fn a_dry_run_ends_when_nobody_waits_for_it_any_more() {
+    let mut world = HubHarness::new();
+    tagged(&mut world);
+    let replies: Vec<_> = (0..4).map(|_| ask_size(&mut world, key())).collect();
+    world.pass_ms(settings().limits.answer_ms_max.into());
+    for reply in replies {
+        assert_eq!(world.answer(reply), Some(PushAnswer::Busy));
+    }
+    assert_eq!(counted(&mut world, PushTarget::Product).matched, 8, "there is room again");
+}
+
+#[test]
+fn open_pushes_leave_room_for_dry_runs_and_new_terms() {
+    let mut world = HubHarness::new();
+    for _ in 0..1_024 {
+        world.push_to(PushTarget::Product, |_| {});
+    }
+    let reply = ask_size(&mut world, key());
+    assert_eq!(world.answer(reply), None);
+    assert_eq!(world.command(PushCommand::Configure { product: key() }), PushAnswer::Done(true));
+    world.turn();
+    assert!(matches!(world.answer(reply), Some(PushAnswer::Counted(_))));
+}
+
 #[test]
 fn a_device_gets_the_pushes_of_lists_and_single_ones_in_the_order_of_their_orders() {
     let mut world = HubHarness::with(product(), slow());
