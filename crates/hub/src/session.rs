@@ -299,7 +299,8 @@ impl Hub {
         let Some(user) = self.access.user_of_bind(now, product, bind) else { return false };
         let max = usize::from(self.settings.limits.pushes.devices_a_user_max);
         let Some(device) = self.registry.at(key) else { return false };
-        let is_full = self.registry.devices_of(device.product, &user) >= max;
+        let is_coming = self.registry.user_at_last(key) == Some(&user);
+        let is_full = !is_coming && self.registry.devices_at_last(device.product, &user) >= max;
         // A change at the log may give it to the user, too, but only later.
         if self.registry.user_of(device) == Some(&user) {
             return false;

@@ -27,9 +27,7 @@ impl Hub {
         let max = usize::from(self.settings.limits.pushes.devices_a_user_max);
         let known = self.registry.find(number, device.as_str());
         let is_own = known.is_some_and(|key| self.registry.user_at_last(key) == user);
-        let count = |user: &DeviceUser| {
-            self.registry.devices_of(number, user) + self.registry.coming_to(number, user)
-        };
+        let count = |user: &DeviceUser| self.registry.devices_at_last(number, user);
         let is_full = user.is_some_and(|user| count(user) >= max);
         if is_full && !is_own {
             return Err(PushAnswer::Done(false));

@@ -155,8 +155,12 @@ impl Registry {
         last.unwrap_or_else(|| self.devices.at(key).and_then(|device| self.user_of(device)))
     }
 
-    /// Number of devices that changes at the log give to a user.
-    pub fn coming_to(&self, product: u16, user: &DeviceUser) -> usize {
+    /// Number of devices of a user, with those that changes at the log give to them.
+    pub fn devices_at_last(&self, product: u16, user: &DeviceUser) -> usize {
+        self.devices_of(product, user) + self.coming_to(product, user)
+    }
+
+    fn coming_to(&self, product: u16, user: &DeviceUser) -> usize {
         let comes = |key: Key| {
             let device = self.devices.at(key).filter(|device| device.product == product);
             device.is_some_and(|device| self.user_of(device) != Some(user))

@@ -284,6 +284,28 @@ fn a_bind_for_a_user_takes_the_old_ones_pushes_while_the_same_change_is_at_the_l
 }
 
 #[test]
+fn a_bind_counts_the_devices_that_changes_at_the_log_give_to_its_user() {
+    for given in ["d0", "d1"] {
+        let limits = limited(|pushes| pushes.devices_a_user_max = 1);
+        let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
+        let until = world.now.wall_ms / 1_000 + 3_600;
+        let (product, device, user) = (key(), id("d0"), user("ann"));
+        let token = world.command(PushCommand::Token { product, device, user, until });
+        let PushAnswer::Token(Some(token)) = token else { panic!("no token: {token:?}") };
+        world.keeps = false;
+        let reply = give(&mut world, given, "ann");
+        let mut bind = HubHarness::bind("d0");
+        bind.proof = Proof::Token(token.as_bytes().into());
+        world.seat_with(bind);
+        world.keeps = true;
+        rest(&mut world);
+        assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)));
+        assert_eq!(of(&mut world, "ann"), [given]);
+        world.hub.audit();
+    }
+}
+
+#[test]
 fn a_bind_with_the_token_of_a_user_gives_the_device_before_anything_is_sent_to_it() {
     let mut world = HubHarness::new();
     let until = world.now.wall_ms / 1_000 + 3_600;
