@@ -1,8 +1,8 @@
 //! Saved segments: expressions over tags that have a name within their product.
 //!
 //! One shard has the segments of all products, so a segment is the same for everybody who names it:
-//! whoever orders a push asks that shard first. A segment knows no devices. Invariant: a segment in
-//! memory is in the log; a row in the log without one is being deleted.
+//! whoever orders a push asks that shard first. A segment knows no devices. Invariant: the rows of
+//! the log are the segments in memory, or a change or a cleanup that makes them so is under way.
 
 use crate::log::LogCalls;
 use crate::log::cleanup::CleanupTask;
@@ -20,8 +20,8 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(crate) struct Segments {
     saved: BTreeMap<ProductKey, BTreeMap<SegmentName, Arc<TagExpression>>>,
-    /// Segments that the log is asked to save, with the number of these calls.
-    coming: BTreeMap<(ProductKey, SegmentName), u32>,
+    /// Segments that the log is asked to save or to remove, with the number of these calls.
+    changing: BTreeMap<(ProductKey, SegmentName), u32>,
 }
 
 impl Segments {
@@ -48,22 +48,22 @@ impl Segments {
         }
     }
 
-    /// Whether a segment is saved, or about to be: then its row is not to be deleted.
-    pub fn is_known(&self, product: &ProductKey, segment: &SegmentName) -> bool {
-        self.is_saved(product, segment)
-            || self.coming.contains_key(&(product.clone(), segment.clone()))
+    /// The expression of a saved segment.
+    pub fn at(&self, product: &ProductKey, segment: &SegmentName) -> Option<&TagExpression> {
+        self.saved.get(product)?.get(segment).map(|tags| &**tags)
     }
 
-    fn is_saved(&self, product: &ProductKey, segment: &SegmentName) -> bool {
-        self.saved.get(product).is_some_and(|of| of.contains_key(segment))
+    /// Whether the log is asked to change a segment.
+    pub fn is_changing(&self, product: &ProductKey, segment: &SegmentName) -> bool {
+        self.changing.contains_key(&(product.clone(), segment.clone()))
     }
 
     /// Number of segments that a product has or is about to have.
     fn count(&self, product: &ProductKey) -> usize {
         let new = |(of, name): &&(ProductKey, SegmentName)| {
-            of == product && !self.is_saved(product, name)
+            of == product && self.at(product, name).is_none()
         };
-        self.saved.get(product).map_or(0, BTreeMap::len) + self.coming.keys().filter(new).count()
+        self.saved.get(product).map_or(0, BTreeMap::len) + self.changing.keys().filter(new).count()
     }
 
     /// Whether a product has segments.
@@ -83,19 +83,19 @@ impl Segments {
     /// Removes the segments of a dropped product.
     pub fn forget(&mut self, product: &ProductKey, log: &mut LogCalls, fx: &mut Effects) {
         for segment in self.saved.remove(product).into_iter().flat_map(BTreeMap::into_keys) {
-            log.clean_later(CleanupTask::Unsegment(product.clone(), segment), fx);
+            log.clean_later(CleanupTask::Segment(product.clone(), segment), fx);
         }
     }
 
-    fn is_coming(&mut self, name: &(ProductKey, SegmentName)) {
-        *self.coming.entry(name.clone()).or_default() += 1;
+    fn change_asked(&mut self, name: &(ProductKey, SegmentName)) {
+        *self.changing.entry(name.clone()).or_default() += 1;
     }
 
-    fn has_come(&mut self, name: &(ProductKey, SegmentName)) {
-        if let Some(count) = self.coming.get_mut(name) {
+    fn change_answered(&mut self, name: &(ProductKey, SegmentName)) {
+        if let Some(count) = self.changing.get_mut(name) {
             *count -= 1;
             if *count == 0 {
-                self.coming.remove(name);
+                self.changing.remove(name);
             }
         }
     }
@@ -110,8 +110,8 @@ impl Hub {
         tags: Option<TagExpression>,
         fx: &mut Effects,
     ) {
-        let is_there = self.segments.is_saved(&name.0, &name.1);
-        let is_known = self.segments.is_known(&name.0, &name.1);
+        let is_there = self.segments.at(&name.0, &name.1).is_some();
+        let is_known = is_there || self.segments.is_changing(&name.0, &name.1);
         let max = self.settings.limits.pushes.segments_a_product_max as usize;
         let answer = match &tags {
             _ if self.registry.products.number(&name.0).is_none() => PushAnswer::UnknownProduct,
@@ -121,11 +121,9 @@ impl Hub {
             }
             tags => {
                 let (table, key) = (Table::Segments, audience::key(&name.0, &name.1));
+                self.segments.change_asked(&name);
                 let write = match tags {
-                    Some(tags) => {
-                        self.segments.is_coming(&name);
-                        Write::Put { table, key, value: audience::encode(tags) }
-                    }
+                    Some(tags) => Write::Put { table, key, value: audience::encode(tags) },
                     None => Write::Delete { table, key },
                 };
                 let what = OrderWhat::Segment(name, tags.clone().map(Arc::new));
@@ -137,8 +135,8 @@ impl Hub {
     }
 
     /// Applies the change of a segment after the log's answer. A segment that was saved after its
-    /// product had been dropped, or whose first row was refused and may be in the log all the same,
-    /// is deleted.
+    /// product had been dropped is deleted. A refused change may be in the log all the same, so the
+    /// row is written again as it was.
     pub(crate) fn segment_stored(
         &mut self,
         name: (ProductKey, SegmentName),
@@ -147,17 +145,13 @@ impl Hub {
         fx: &mut Effects,
     ) -> PushAnswer {
         let is_save = tags.is_some();
-        if is_save {
-            self.segments.has_come(&name);
-        }
+        self.segments.change_answered(&name);
         let has_product = self.registry.products.number(&name.0).is_some();
         if is_stored && (has_product || !is_save) {
             return PushAnswer::Done(self.segments.set(name, tags));
         }
-        if is_save && !self.segments.is_known(&name.0, &name.1) {
-            let (product, segment) = name;
-            self.log.clean_later(CleanupTask::Unsegment(product, segment), fx);
-        }
+        let (product, segment) = name;
+        self.log.clean_later(CleanupTask::Segment(product, segment), fx);
         if is_stored { PushAnswer::UnknownProduct } else { PushAnswer::StoreFailed }
     }
 }

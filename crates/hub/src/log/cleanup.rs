@@ -1,9 +1,9 @@
 //! Cleanup queue for the log: no answer waits for a cleanup, but a refused one must be retried.
 //!
 //! A refused removal is retried after a pause. Removals name the messages and never do harm; a row
-//! or a timeline is deleted only while its device, or segment, is unknown, because it may have been
-//! registered, or saved, again meanwhile. A cleanup that finds the queue full is counted, and found
-//! again at the next start.
+//! or a timeline is deleted only while its device is unknown, because it may have been registered
+//! again meanwhile, and the row of a segment becomes what memory has by then. A cleanup that finds
+//! the queue full is counted, and found again at the next start, except that of a segment.
 
 use super::LogCalls;
 use super::durable::audience;
@@ -31,8 +31,8 @@ pub(crate) enum CleanupTask {
     Undrop(ProductKey),
     /// A row of an order that is over.
     Unorder(Box<[u8]>),
-    /// The row of a segment that is no longer known.
-    Unsegment(ProductKey, SegmentName),
+    /// The row of a segment, which is to be as in memory: another row, or none.
+    Segment(ProductKey, SegmentName),
 }
 
 impl LogCalls {
@@ -113,11 +113,16 @@ impl LogCalls {
                 Write::Delete { table: Table::Products, key: row_of_product(product) }
             }
             CleanupTask::Unorder(key) => Write::Delete { table: Table::Orders, key: key.clone() },
-            CleanupTask::Unsegment(product, segment) if segments.is_known(product, segment) => {
+            // The answer to the change decides what the row is to be.
+            CleanupTask::Segment(product, segment) if segments.is_changing(product, segment) => {
                 return;
             }
-            CleanupTask::Unsegment(product, segment) => {
-                Write::Delete { table: Table::Segments, key: audience::key(product, segment) }
+            CleanupTask::Segment(product, segment) => {
+                let (table, key) = (Table::Segments, audience::key(product, segment));
+                match segments.at(product, segment) {
+                    Some(tags) => Write::Put { table, key, value: audience::encode(tags) },
+                    None => Write::Delete { table, key },
+                }
             }
         };
         self.write(PendingCall::Cleanup(Box::new(task)), write, fx);

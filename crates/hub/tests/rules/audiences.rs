@@ -619,6 +619,54 @@ fn a_product_has_so_many_segments_those_included_that_are_being_saved() {
     assert_eq!(world.command(of_other), PushAnswer::Done(true), "another product has its own");
 }
 
+fn remove(world: &mut HubHarness, name: &str) -> u64 {
+    let segment = SegmentName::parse(name).expect("a name");
+    world.tell(PushCommand::DropSegment { product: key(), segment })
+}
+
+#[test]
+fn a_refused_change_of_a_segment_does_not_hold_after_a_restart_though_the_log_took_it() {
+    for changed in [Some(has("b")), None] {
+        let mut world = HubHarness::new();
+        save(&mut world, "vip", has("a"));
+        world.keeps = false;
+        let reply = match &changed {
+            Some(tags) => save(&mut world, "vip", tags.clone()),
+            None => remove(&mut world, "vip"),
+        };
+        for (_, call) in &world.fx.calls {
+            world.log.answer(call).expect("it is written");
+        }
+        world.complete(Err(StoreError::Busy));
+        assert_eq!(world.answer(reply), Some(PushAnswer::StoreFailed));
+        world.keeps = true;
+        rest(&mut world);
+        for _ in 0..2 {
+            let told = world.command(PushCommand::Segments { product: key(), names: None });
+            let vip = SegmentName::parse("vip").expect("a name");
+            let before = PushAnswer::Segments(vec![(vip, Arc::new(has("a")))]);
+            assert_eq!(told, before, "{changed:?}");
+            world.restart();
+        }
+    }
+}
+
+#[test]
+fn a_segment_that_is_removed_after_a_refused_change_does_not_come_back() {
+    let mut world = HubHarness::new();
+    save(&mut world, "vip", has("a"));
+    world.keeps = false;
+    save(&mut world, "vip", has("b"));
+    world.complete(Err(StoreError::Busy));
+    let reply = remove(&mut world, "vip");
+    world.hub.turn(world.now, &mut world.fx);
+    world.settle();
+    assert_eq!(world.answer(reply), Some(PushAnswer::Done(true)));
+    world.keeps = true;
+    rest(&mut world);
+    assert_eq!((segments(&mut world), world.log.rows(Table::Segments)), (0, 0));
+}
+
 fn other() -> ProductKey {
     ProductKey::parse("q").expect("a name")
 }
