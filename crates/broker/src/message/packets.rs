@@ -225,7 +225,7 @@ impl Packets {
         conn: ConnRef,
         id: u16,
         rest: Rest,
-    ) -> Result<Packet, Granting> {
+    ) -> Result<Packet, Box<Granting>> {
         match self.grantings.insert(Granting::of(session, conn, id, &rest)) {
             Ok(granting) => Ok(Packet { granting, rest, bytes: 0 }),
             Err(mut granting) => {
@@ -233,7 +233,7 @@ impl Packets {
                     Results::Subscribed(all) => all.resize(rest.len(), Err(Denial::Quota)),
                     Results::Unsubscribed(all) => all.resize(rest.len(), Err(Denial::Quota)),
                 }
-                Err(granting)
+                Err(Box::new(granting))
             }
         }
     }

@@ -87,7 +87,7 @@ impl Broker {
         let Some(conn) = self.sessions.online(key) else { return };
         let mut packet = match self.packets.open(key, conn, id, rest) {
             Ok(packet) => packet,
-            Err(granting) => return self.tell_granted(now, granting, fx),
+            Err(granting) => return self.tell_granted(now, *granting, fx),
         };
         let number = packet.granting;
         let is_first = !self.packets.has(key);
