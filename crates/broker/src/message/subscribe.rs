@@ -9,7 +9,7 @@ use super::answers::Origin;
 use super::groups::{SHARE, shared_filter};
 use super::packets::{Granting, Next, Packet, Renewed, Rest};
 use super::route::holder::{option, options_of, qos_of};
-use super::subscriptions::Hold;
+use super::subscriptions::{Held, Hold};
 use crate::Broker;
 use crate::Effects;
 use crate::durable::calls::PendingCall;
@@ -239,17 +239,34 @@ impl Broker {
             return;
         }
         let plain = filter.strip_prefix(EXCLUSIVE).unwrap_or(&filter);
-        let (durable, slot) = (session.is_durable(), key.slot);
-        let known = self.subscriptions.known(session, slot, plain);
-        let Some(known) = known.filter(|known| known.options == given) else { return };
-        let hold = Hold { filter: plain, client_id: session.id(), slot, options, durable };
-        // There is room for what is there.
-        let Ok(number) = self.subscriptions.hold(hold, Some(known)) else { return };
-        if let Some(session) = self.sessions.at_mut(key) {
-            session.change_filter(known.number, number);
-            session.set_subscription_id(number, subscription_id);
-            session.rest();
+        let known = self.subscriptions.known(session, key.slot, plain);
+        if known.is_some_and(|known| known.options == given) {
+            // There is room for what is there.
+            _ = self.holds(key, plain, (options, subscription_id), known);
         }
+    }
+
+    /// Subscribes a session to a filter, or changes how it is subscribed; returns the filter's
+    /// number.
+    fn holds(
+        &mut self,
+        key: Key,
+        filter: &str,
+        (options, subscription_id): (u8, Option<u32>),
+        known: Option<Held>,
+    ) -> Result<u32, Denial> {
+        let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
+        let (client_id, durable, slot) = (session.id(), session.is_durable(), key.slot);
+        let number =
+            self.subscriptions.hold(Hold { filter, client_id, slot, options, durable }, known)?;
+        let session = self.sessions.at_mut(key).ok_or(Denial::Protocol)?;
+        match known {
+            Some(before) => session.change_filter(before.number, number),
+            None => session.add_filter(number),
+        }
+        session.set_subscription_id(number, subscription_id);
+        session.rest();
+        Ok(number)
     }
 
     fn tell_granted(&mut self, now: Now, mut granting: Granting, fx: &mut Effects) {
@@ -353,15 +370,8 @@ impl Broker {
             let subscription_id = session.subscription_id(known.number);
             Renewed { options: known.options, subscription_id, given: options }
         });
-        let hold = Hold { filter: plain, client_id: session.id(), slot, options, durable };
-        let number = self.subscriptions.hold(hold, known)?;
-        let session = self.sessions.at_mut(key).ok_or(Denial::Protocol)?;
-        match known {
-            Some(before) => session.change_filter(before.number, number),
-            None => session.add_filter(number),
-        }
-        session.set_subscription_id(number, subscription_id);
-        session.rest();
+        let number = self.holds(key, plain, (options, subscription_id), known)?;
+        let session = self.sessions.at(key).ok_or(Denial::Protocol)?;
         let id = Box::<str>::from(session.id());
         let row = durable.then(|| {
             let row = SubscriptionRow { options, subscription_id, filter: plain.into() };
