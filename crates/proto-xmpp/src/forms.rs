@@ -39,10 +39,19 @@ pub(crate) const fn number(is: bool) -> &'static str {
 
 /// A field of this type with these values; empty: of none.
 pub(crate) fn field(name: &str, kind: &str, values: &[&str]) -> String {
+    labelled_field(name, ("", kind), values)
+}
+
+/// The same with a label for people; none if that is empty.
+pub(crate) fn labelled_field(name: &str, (label, kind): (&str, &str), values: &[&str]) -> String {
     let values: String =
         values.iter().map(|value| format!("<value>{}</value>", escaped(value))).collect();
     let kind = if kind.is_empty() { String::new() } else { format!(" type='{kind}'") };
-    format!("<field var='{name}'{kind}>{values}</field>")
+    let label = match label {
+        "" => String::new(),
+        label => format!(" label='{}'", escaped(label)),
+    };
+    format!("<field{label} var='{name}'{kind}>{values}</field>")
 }
 
 #[cfg(test)]

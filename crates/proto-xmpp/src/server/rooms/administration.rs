@@ -90,6 +90,13 @@ impl Goal {
     }
 }
 
+impl Order {
+    /// An order that is done when the group has carried it out.
+    fn of(verb: GroupVerb, title: Box<str>, members: Vec<Addressee>) -> Order {
+        Order { goal: Goal::Verb, verb, title, members, nick: None, is_own: false }
+    }
+}
+
 impl Ordering {
     fn new(room: AccountAddress, orders: impl IntoIterator<Item = Order>) -> Ordering {
         Ordering { room, orders: orders.into_iter().collect(), steps: 0 }
@@ -101,9 +108,7 @@ impl Ordering {
 
     /// One that names nobody.
     pub(super) fn verb(room: AccountAddress, verb: GroupVerb, title: Box<str>) -> Ordering {
-        let order =
-            Order { goal: Goal::Verb, verb, title, members: Vec::new(), nick: None, is_own: false };
-        Ordering::new(room, [order])
+        Ordering::new(room, [Order::of(verb, title, Vec::new())])
     }
 
     /// The order by which an added account leaves, since it does not want to be there; its inviter
@@ -114,21 +119,14 @@ impl Ordering {
         reason: Box<str>,
     ) -> Ordering {
         let members = inviter.into_iter().map(Addressee::from).collect();
-        let (goal, verb) = (Goal::Verb, GroupVerb::Leave);
-        Ordering::new(
-            room,
-            [Order { goal, verb, title: reason, members, nick: None, is_own: false }],
-        )
+        Ordering::new(room, [Order::of(GroupVerb::Leave, reason, members)])
     }
 
     /// Order that lets an account speak again.
     pub(super) fn unmute(room: AccountAddress, whom: AccountAddress) -> Ordering {
-        let (goal, verb, nick) = (Goal::Verb, GroupVerb::Unmute, Some(whom.as_str().into()));
-        let members = vec![whom.into()];
-        Ordering::new(
-            room,
-            [Order { goal, verb, title: Box::default(), members, nick, is_own: false }],
-        )
+        let nick = Some(whom.as_str().into());
+        let order = Order::of(GroupVerb::Unmute, Box::default(), vec![whom.into()]);
+        Ordering::new(room, [Order { nick, ..order }])
     }
 
     /// Orders that add these accounts, each with a reason: one order for each reason.
@@ -137,17 +135,7 @@ impl Ordering {
         for (one, reason) in invited {
             match orders.iter_mut().find(|order| order.title == reason) {
                 Some(order) => order.members.push(one),
-                None => {
-                    let (goal, verb, members) = (Goal::Verb, GroupVerb::Add, vec![one]);
-                    orders.push(Order {
-                        goal,
-                        verb,
-                        title: reason,
-                        members,
-                        nick: None,
-                        is_own: false,
-                    });
-                }
+                None => orders.push(Order::of(GroupVerb::Add, reason, vec![one])),
             }
         }
         Ordering::new(room, orders)
@@ -161,17 +149,14 @@ impl Ordering {
         let venue = destroy.attribute("jid").filter(|jid| !jid.is_empty());
         let account = |jid: &str| Jid::parse(jid)?.account;
         let venue = venue.map(|jid| account(&jid).ok_or(StanzaFault::JidMalformed)).transpose()?;
-        let (goal, verb, title) = (Goal::Verb, GroupVerb::Dissolve, reason_of(destroy, MUC_OWNER)?);
+        let reason = reason_of(destroy, MUC_OWNER)?;
         let members = venue.into_iter().map(Addressee::from).collect();
-        Ok(Ordering::new(room, [Order { goal, verb, title, members, nick: None, is_own: false }]))
+        Ok(Ordering::new(room, [Order::of(GroupVerb::Dissolve, reason, members)]))
     }
 
     /// Orders that give a room its owner's configuration; `None`: it has it already.
     pub(super) fn configure(walk: &Walk, wanted: Configuration) -> Option<Ordering> {
-        let order = |verb, title| {
-            let (goal, members, nick) = (Goal::Verb, Vec::new(), None);
-            Order { goal, verb, title, members, nick, is_own: false }
-        };
+        let order = |verb, title| Order::of(verb, title, Vec::new());
         let name = wanted.name.filter(|name| *name != walk.title);
         let description = wanted.description.filter(|it| *it != walk.description);
         let is_moderated = wanted.is_moderated.filter(|is| *is != walk.is_closed);

@@ -2,13 +2,13 @@
 //!
 //! An owner can set the name, which is the group's title; the description; that only moderators
 //! speak, which is that the group is closed; that only members enter, which is that it is locked;
-//! that it is public; that it is persistent, or ends with nobody in it. Settings that groups do not
-//! have are refused: they are not passed over in silence.
+//! that it is public; that it is persistent, or ends with nobody in it. Settings that would make
+//! a room narrower than groups can be are refused: they are not passed over in silence.
 
 use super::MUC_OWNER;
 use super::walk::Walk;
 use crate::fault::StanzaFault;
-use crate::forms::{FORMS, field, fields, number};
+use crate::forms::{FORMS, field, fields, labelled_field, number};
 use crate::xml::scan::Element;
 use model::chat::GROUP_TITLE_BYTES_MAX;
 
@@ -111,8 +111,8 @@ fn truth(value: &str) -> Result<bool, StanzaFault> {
 /// The form of a room's owner.
 pub(super) fn configuration(walk: &Walk) -> String {
     let mut fields = field("FORM_TYPE", "hidden", &[CONFIGURATION]);
-    fields += &labelled(NAME, "Name", "text-single", &walk.title);
-    fields += &labelled(DESCRIPTION, "Description", "text-single", &walk.description);
+    fields += &labelled_field(NAME, ("Name", "text-single"), &[&walk.title]);
+    fields += &labelled_field(DESCRIPTION, ("Description", "text-single"), &[&walk.description]);
     let settings = [
         (MODERATED, "Let only members with a voice speak", walk.is_closed),
         (MEMBERS_ONLY, "Let only members enter", !walk.is_unlocked),
@@ -120,16 +120,10 @@ pub(super) fn configuration(walk: &Walk) -> String {
         (PERSISTENT, "Keep the room when nobody is in it", !walk.is_temporary),
     ];
     for (name, label, is) in settings.into_iter().chain(FIXED) {
-        fields += &labelled(name, label, "boolean", number(is));
+        fields += &labelled_field(name, (label, "boolean"), &[number(is)]);
     }
     let title = "<title>Room configuration</title>";
     format!("<query xmlns='{MUC_OWNER}'><x xmlns='{FORMS}' type='form'>{title}{fields}</x></query>")
-}
-
-/// A field with a label for people.
-fn labelled(name: &str, label: &str, kind: &str, value: &str) -> String {
-    let field = field(name, kind, &[value]);
-    field.replacen("<field ", &format!("<field label='{label}' "), 1)
 }
 
 /// Description of a room, for whoever may enter it, or find it.

@@ -322,13 +322,28 @@ fn a_room_that_there_never_was_is_made_and_one_that_is_another_s_is_not_entered(
     assert!(is_at_rest(&mut side));
 }
 
+/// Ann makes a room by entering it.
+fn makes_room(side: &mut Side) {
+    says(side, ENTER);
+    let (number, _) = asks_room(side);
+    failed(side, number, ChatFault::NotMember);
+    let (number, _) = gives_order(side);
+    changed(side, number);
+    let (number, _) = asks_room(side);
+    told(side, entered(number, &[("ann", GroupRole::Owner, false)]));
+    let (number, _) = asks_for_history(side);
+    told(side, history(number, &[]));
+}
+
+/// Answer of this kind to the configuration form of a room.
+fn form(kind: &str, fields: &str) -> String {
+    let form = format!("<x xmlns='jabber:x:data' type='{kind}'>{fields}</x>");
+    let query = format!("<query xmlns='http://jabber.org/protocol/muc#owner'>{form}</query>");
+    format!("<iq type='set' id='q' to='{ROOM}'>{query}</iq>")
+}
+
 #[test]
 fn a_new_room_is_locked_until_its_first_form_and_then_what_settings_and_form_say() {
-    let form = |kind: &str, fields: &str| {
-        let form = format!("<x xmlns='jabber:x:data' type='{kind}'>{fields}</x>");
-        let query = format!("<query xmlns='http://jabber.org/protocol/muc#owner'>{form}</query>");
-        format!("<iq type='set' id='q' to='{ROOM}'>{query}</iq>")
-    };
     let field = |name: &str, value: &str| {
         format!("<field var='muc#roomconfig_{name}'><value>{value}</value></field>")
     };
@@ -342,15 +357,7 @@ fn a_new_room_is_locked_until_its_first_form_and_then_what_settings_and_form_say
     ] {
         let mut side = available();
         (side.limits.chat.rooms_open, side.limits.chat.rooms_public) = (is_open, is_public);
-        says(&mut side, ENTER);
-        let (number, _) = asks_room(&mut side);
-        failed(&mut side, number, ChatFault::NotMember);
-        let (number, _) = gives_order(&mut side);
-        changed(&mut side, number);
-        let (number, _) = asks_room(&mut side);
-        told(&mut side, entered(number, &[("ann", GroupRole::Owner, false)]));
-        let (number, _) = asks_for_history(&mut side);
-        told(&mut side, history(number, &[]));
+        makes_room(&mut side);
         says(&mut side, &form("submit", &fields));
         let (number, _) = asks_for_members(&mut side);
         told(&mut side, members(number, &TWO, false));
@@ -388,35 +395,22 @@ fn a_room_that_its_maker_left_long_ago_is_joined_by_invitation_not_made() {
 
 #[test]
 fn a_new_room_is_gone_when_its_first_form_is_cancelled_before_anything_happens_in_it() {
-    let form = |kind: &str| {
-        let form = format!("<x xmlns='jabber:x:data' type='{kind}'/>");
-        let query = format!("<query xmlns='http://jabber.org/protocol/muc#owner'>{form}</query>");
-        format!("<iq type='set' id='q' to='{ROOM}'>{query}</iq>")
-    };
     for (is_used, answered, is_gone) in
         [(false, vec![], true), (false, vec!["submit"], false), (true, vec![], false)]
     {
         let mut side = available();
         (side.limits.chat.rooms_open, side.limits.chat.rooms_public) = (false, false);
-        says(&mut side, ENTER);
-        let (number, _) = asks_room(&mut side);
-        failed(&mut side, number, ChatFault::NotMember);
-        let (number, _) = gives_order(&mut side);
-        changed(&mut side, number);
-        let (number, _) = asks_room(&mut side);
-        told(&mut side, entered(number, &[("ann", GroupRole::Owner, false)]));
-        let (number, _) = asks_for_history(&mut side);
-        told(&mut side, history(number, &[]));
+        makes_room(&mut side);
         if is_used {
             let bob = Arc::new(occupant(("bob", GroupRole::Member, false)));
             told(&mut side, news(0, RoomEvent::Is(bob, None)));
         }
         for kind in &answered {
-            says(&mut side, &form(kind));
+            says(&mut side, &form(kind, ""));
             let (number, _) = asks_for_members(&mut side);
             told(&mut side, members(number, &TWO, false));
         }
-        says(&mut side, &form("cancel"));
+        says(&mut side, &form("cancel", ""));
         match asks(&mut side) {
             ChatRequest::Group { order, .. } => {
                 assert!(is_gone && order.verb == GroupVerb::Dissolve);
