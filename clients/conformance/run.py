@@ -217,15 +217,15 @@ class Run:
 
 def main():
     known = libraries()
-    arguments = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    arguments.add_argument("names", nargs="*", metavar="LIBRARY", help=", ".join(known))
-    arguments.add_argument("--server", metavar="BINARY", help="plays libraries of IM against this "
-                           "`holdline`, too")
-    arguments.add_argument("-k", default="", metavar="WORD", help="only tests that contain it")
-    arguments = arguments.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("names", nargs="*", metavar="LIBRARY", help=", ".join(known))
+    parser.add_argument("--server", metavar="BINARY", help="plays libraries of IM against this "
+                        "`holdline`, too")
+    parser.add_argument("-k", default="", metavar="WORD", help="only tests that contain it")
+    arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in known]
     if unknown:
-        arguments.error(f"unknown library {unknown[0]}; known are {', '.join(known)}")
+        parser.error(f"unknown library {unknown[0]}; known are {', '.join(known)}")
     passed = failed = 0
     with contextlib.ExitStack() as exits:
         folder = tempfile.TemporaryDirectory(prefix="holdline-conformance-")

@@ -372,18 +372,18 @@ func (Fault) EnumDescriptor() ([]byte, []int) {
 	return file_im_proto_rawDescGZIP(), []int{1}
 }
 
-// What is done to a group.
+// Operation on a group.
 type GroupVerb int32
 
 const (
 	GroupVerb_GROUP_VERB_UNSPECIFIED GroupVerb = 0
-	// It is made. The order names those who are members besides whoever makes it.
+	// Creates it. The order names the members besides the creator.
 	GroupVerb_GROUP_VERB_CREATE GroupVerb = 1
 	// These are members from now on.
 	GroupVerb_GROUP_VERB_ADD GroupVerb = 2
 	// These are members no more.
 	GroupVerb_GROUP_VERB_REMOVE GroupVerb = 3
-	// Whoever asks goes.
+	// The account that asks leaves.
 	GroupVerb_GROUP_VERB_LEAVE GroupVerb = 4
 	// This member alone owns it from now on; who did is an admin.
 	GroupVerb_GROUP_VERB_HAND_OVER GroupVerb = 5
@@ -399,9 +399,9 @@ const (
 	GroupVerb_GROUP_VERB_CLOSE GroupVerb = 10
 	// All may again.
 	GroupVerb_GROUP_VERB_OPEN GroupVerb = 11
-	// It has another title.
+	// Changes the title.
 	GroupVerb_GROUP_VERB_RENAME GroupVerb = 12
-	// It ends: nobody is in it. One made under its name is another one.
+	// Ends the group for all members. A later group of this name is another one.
 	GroupVerb_GROUP_VERB_DISSOLVE GroupVerb = 13
 	// This one is a member from now on, since it wants to be: of a channel, or of a group that is
 	// unlocked.
@@ -411,19 +411,19 @@ const (
 	GroupVerb_GROUP_VERB_BAN GroupVerb = 15
 	// These may become members again.
 	GroupVerb_GROUP_VERB_UNBAN GroupVerb = 16
-	// It is described otherwise: `title` has the description.
+	// Changes the description, which is in `title`.
 	GroupVerb_GROUP_VERB_DESCRIBE GroupVerb = 17
 	// Nobody becomes a member but by whoever adds it, as in a new group.
 	GroupVerb_GROUP_VERB_LOCK GroupVerb = 18
-	// Whoever knows its address may become a member.
+	// Anybody who knows its address may become a member.
 	GroupVerb_GROUP_VERB_UNLOCK GroupVerb = 19
-	// It is public: in the list of its domain, for whoever looks there.
+	// Makes the group public: it is in the list of its domain.
 	GroupVerb_GROUP_VERB_REVEAL GroupVerb = 20
-	// It is in no list any more.
+	// Removes the group from the list of its domain.
 	GroupVerb_GROUP_VERB_HIDE GroupVerb = 21
-	// It stays until somebody dissolves it.
+	// The group exists until somebody dissolves it.
 	GroupVerb_GROUP_VERB_PERSIST GroupVerb = 22
-	// It ends when nobody is in its room of XMPP any more.
+	// The group ends when its XMPP room is empty.
 	GroupVerb_GROUP_VERB_UNPERSIST GroupVerb = 23
 	GroupVerb_GROUP_VERB_INVITE    GroupVerb = 24
 	// These members own it, too.
@@ -521,7 +521,7 @@ func (GroupVerb) EnumDescriptor() ([]byte, []int) {
 	return file_im_proto_rawDescGZIP(), []int{2}
 }
 
-// What a member may do: a greater one may more.
+// Role of a member: a greater one has more rights.
 type GroupRole int32
 
 const (
@@ -582,13 +582,13 @@ type Setting int32
 
 const (
 	Setting_SETTING_UNSPECIFIED Setting = 0
-	// It is to be shown before the others.
+	// Show the conversation before the others.
 	Setting_SETTING_PIN Setting = 1
 	// Its messages are to make no noise.
 	Setting_SETTING_MUTE Setting = 2
-	// It is to be shown no more until something is said there.
+	// Hide the conversation until a message arrives.
 	Setting_SETTING_HIDE Setting = 3
-	// What somebody began to write there.
+	// Draft of the user in this conversation.
 	Setting_SETTING_DRAFT Setting = 4
 )
 
@@ -637,14 +637,14 @@ func (Setting) EnumDescriptor() ([]byte, []int) {
 	return file_im_proto_rawDescGZIP(), []int{4}
 }
 
-// What is wanted of a contact, or what a contact said.
+// Order about a contact, or the contact's own order.
 type ContactVerb int32
 
 const (
 	ContactVerb_CONTACT_VERB_UNSPECIFIED ContactVerb = 0
-	// It is in the list, by this name and in these groups.
+	// Put the contact into the list, with this name and in these groups.
 	ContactVerb_CONTACT_VERB_SET ContactVerb = 1
-	// It is not, and neither sees the other.
+	// Remove the contact from the list: neither sees the other's presence.
 	ContactVerb_CONTACT_VERB_REMOVE ContactVerb = 2
 	// Both are to see each other: REQUEST and ACCEPT, now or later.
 	ContactVerb_CONTACT_VERB_BEFRIEND ContactVerb = 3
@@ -654,11 +654,11 @@ const (
 	ContactVerb_CONTACT_VERB_CANCEL ContactVerb = 5
 	// The other may see the account, or may when it asks.
 	ContactVerb_CONTACT_VERB_ACCEPT ContactVerb = 6
-	// It may not, or no longer.
+	// Refuse: the other may not see the account, or no longer.
 	ContactVerb_CONTACT_VERB_REFUSE ContactVerb = 7
 	// Nothing of it reaches the account, nor the other way round.
 	ContactVerb_CONTACT_VERB_BLOCK ContactVerb = 8
-	// It does again.
+	// End the block.
 	ContactVerb_CONTACT_VERB_UNBLOCK ContactVerb = 9
 )
 
@@ -721,11 +721,11 @@ func (ContactVerb) EnumDescriptor() ([]byte, []int) {
 type Half int32
 
 const (
-	// It does not.
+	// Does not see the other.
 	Half_HALF_NONE Half = 0
-	// It asks, and has no answer.
+	// Has asked, and has no answer.
 	Half_HALF_PENDING Half = 1
-	// It does.
+	// Sees the other.
 	Half_HALF_SUBSCRIBED Half = 2
 )
 
@@ -838,7 +838,7 @@ func (Show) EnumDescriptor() ([]byte, []int) {
 	return file_im_proto_rawDescGZIP(), []int{7}
 }
 
-// Who adds an account to groups; the others invite it.
+// Accounts that may add this one to groups; others invite it.
 type Adding int32
 
 const (
@@ -948,7 +948,7 @@ func (Reads) EnumDescriptor() ([]byte, []int) {
 	return file_im_proto_rawDescGZIP(), []int{9}
 }
 
-// What somebody does in a conversation, apart from saying something (IM 16.1).
+// Activity in a conversation, apart from sending messages (IM 16.1).
 type ChatState int32
 
 const (
@@ -1012,16 +1012,16 @@ func (ChatState) EnumDescriptor() ([]byte, []int) {
 	return file_im_proto_rawDescGZIP(), []int{10}
 }
 
-// What is done to a chatroom. Owner and moderators may, unless it is said otherwise.
+// Operation on a chatroom. Owner and moderators may, unless the comment says otherwise.
 type ChatroomVerb int32
 
 const (
 	ChatroomVerb_CHATROOM_VERB_UNSPECIFIED ChatroomVerb = 0
-	// It is made. Whoever makes it owns it; who may is the server's to say.
+	// Creates it; the creator owns it. The server's settings say who may.
 	ChatroomVerb_CHATROOM_VERB_CREATE ChatroomVerb = 1
-	// It has another title.
+	// Changes the title.
 	ChatroomVerb_CHATROOM_VERB_RENAME ChatroomVerb = 2
-	// It has another announcement.
+	// Changes the announcement.
 	ChatroomVerb_CHATROOM_VERB_ANNOUNCE ChatroomVerb = 3
 	// This account is a moderator from now on. The owner may.
 	ChatroomVerb_CHATROOM_VERB_PROMOTE ChatroomVerb = 4
@@ -1041,7 +1041,7 @@ const (
 	ChatroomVerb_CHATROOM_VERB_QUIET ChatroomVerb = 11
 	// All may again.
 	ChatroomVerb_CHATROOM_VERB_OPEN ChatroomVerb = 12
-	// It is no more. The owner may.
+	// Ends the chatroom. The owner may.
 	ChatroomVerb_CHATROOM_VERB_CLOSE ChatroomVerb = 13
 )
 
@@ -1112,7 +1112,7 @@ func (ChatroomVerb) EnumDescriptor() ([]byte, []int) {
 type ChatroomOut int32
 
 const (
-	// It is in it.
+	// The device is in the chatroom.
 	ChatroomOut_CHATROOM_OUT_UNSPECIFIED ChatroomOut = 0
 	// A moderator said so.
 	ChatroomOut_CHATROOM_OUT_KICKED ChatroomOut = 1
@@ -1165,7 +1165,7 @@ func (ChatroomOut) EnumDescriptor() ([]byte, []int) {
 	return file_im_proto_rawDescGZIP(), []int{12}
 }
 
-// What a client sends, one a frame. A frame without a request that the server knows ends the
+// A client's frame: one request each. A frame without a request that the server knows ends the
 // connection (malformed).
 type ClientFrame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1665,7 +1665,7 @@ func (*ClientFrame_LeaveChatroom) isClientFrame_Request() {}
 
 func (*ClientFrame_Token) isClientFrame_Request() {}
 
-// What a server sends, one a frame. A client skips a frame whose answer it does not know.
+// A server's frame: one answer or event each. A client skips a frame whose answer it does not know.
 type ServerFrame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Answer:
@@ -2773,19 +2773,20 @@ func (x *LoginToken) GetUntilMs() uint64 {
 // Content of a message.
 type Content struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is: 1 (and 0) is text, below 1,000 are Holdline's, to 65,535 an application's own.
+	// Kind of the content: 1 (and 0) is text, below 1,000 are Holdline's, up to 65,535 an
+	// application's own.
 	Kind uint32 `protobuf:"varint,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// For people, and to be searched.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	// Opaque bytes beside it.
 	Extra []byte `protobuf:"bytes,3,opt,name=extra,proto3" json:"extra,omitempty"`
-	// It does not count as unread.
+	// The message does not count as unread.
 	Uncounted bool `protobuf:"varint,4,opt,name=uncounted,proto3" json:"uncounted,omitempty"`
 	// The message of the same conversation that it quotes.
 	Quote *Quote `protobuf:"bytes,30,opt,name=quote,proto3" json:"quote,omitempty"`
 	// Whom it mentions: accounts as in Send, told whole.
 	Mentions []string `protobuf:"bytes,31,rep,name=mentions,proto3" json:"mentions,omitempty"`
-	// It mentions everybody who is in the conversation.
+	// The message mentions everybody in the conversation.
 	MentionsEverybody bool `protobuf:"varint,32,opt,name=mentions_everybody,json=mentionsEverybody,proto3" json:"mentions_everybody,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -2876,7 +2877,7 @@ type Quote struct {
 	// Its place in the conversation, and its number there.
 	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	Id  uint64 `protobuf:"fixed64,2,opt,name=id,proto3" json:"id,omitempty"`
-	// Who said it, `name@domain`. A client leaves it out.
+	// Sender, `name@domain`. A client leaves it out.
 	From string `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
 	// The beginning of its text, in what is told live; elsewhere empty.
 	Text          string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
@@ -2951,18 +2952,18 @@ type ChatMessage struct {
 	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
 	// When it was taken.
 	AtMs uint64 `protobuf:"varint,3,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	// Who said it, `name@domain`, and on which device.
+	// Sender, `name@domain`, and the sending device.
 	From   string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
 	Device string `protobuf:"bytes,5,opt,name=device,proto3" json:"device,omitempty"`
 	// To whom, `name@domain`; or to which group.
 	To string `protobuf:"bytes,6,opt,name=to,proto3" json:"to,omitempty"`
 	// The sender's id for it, 16 bytes.
 	ClientId []byte `protobuf:"bytes,7,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
-	// What was said; of one that was edited, what it is now.
+	// The content; of an edited message, the present one.
 	Content *Content `protobuf:"bytes,8,opt,name=content,proto3" json:"content,omitempty"`
 	// When it was edited last. 0: it was not.
 	EditedMs uint64 `protobuf:"varint,9,opt,name=edited_ms,json=editedMs,proto3" json:"edited_ms,omitempty"`
-	// Who reacts.
+	// Account that reacts.
 	Reactions     []*Reaction `protobuf:"bytes,10,rep,name=reactions,proto3" json:"reactions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3204,7 +3205,7 @@ type Sent struct {
 	Id   uint64 `protobuf:"fixed64,2,opt,name=id,proto3" json:"id,omitempty"`
 	Seq  uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
 	AtMs uint64 `protobuf:"varint,4,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	// It was sent before with this id: this is the first answer.
+	// The message was sent before with this id: this is the first answer.
 	Again         bool `protobuf:"varint,5,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3275,7 +3276,7 @@ func (x *Sent) GetAgain() bool {
 	return false
 }
 
-// What was asked was not done.
+// The request failed.
 type Failed struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -3453,7 +3454,7 @@ func (x *Notify) GetHead() uint64 {
 	return 0
 }
 
-// What stands in the inbox behind a place. Answered by InboxPage or Failed.
+// Requests a page of the inbox behind a place. Answered by InboxPage or Failed.
 type Pull struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -3526,7 +3527,7 @@ type InboxPage struct {
 	Upto uint64 `protobuf:"varint,3,opt,name=upto,proto3" json:"upto,omitempty"`
 	// The last place there is.
 	Head uint64 `protobuf:"varint,4,opt,name=head,proto3" json:"head,omitempty"`
-	// What else happened (IM 11.1), at places among those of the messages.
+	// Other events (IM 11.1), at places among those of the messages.
 	Events        []*InboxEvent `protobuf:"bytes,5,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3642,7 +3643,7 @@ func (x *Acknowledge) GetUpto() uint64 {
 	return 0
 }
 
-// What was said in a conversation. Answered by HistoryPage or Failed.
+// Requests a page of a conversation. Answered by HistoryPage or Failed.
 type History struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -3976,7 +3977,7 @@ type GroupOrder struct {
 	Group string `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
 	// 16 bytes, unique for the account: whoever gives the order again changes nothing twice.
 	ClientId []byte `protobuf:"bytes,3,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
-	// What is to be done.
+	// Operation to carry out.
 	Verb GroupVerb `protobuf:"varint,4,opt,name=verb,proto3,enum=holdline.im.v1.GroupVerb" json:"verb,omitempty"`
 	// The title, to create or to rename, or the description: 256 bytes at most. To do anything else
 	// why, for people: 512, or nothing.
@@ -4069,7 +4070,7 @@ type GroupChanged struct {
 	Id   uint64 `protobuf:"fixed64,3,opt,name=id,proto3" json:"id,omitempty"`
 	Seq  uint64 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
 	AtMs uint64 `protobuf:"varint,5,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	// It was ordered before with this id: this is the first answer.
+	// The order was given before with this id: this is the first answer.
 	Again         bool `protobuf:"varint,6,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4147,7 +4148,7 @@ func (x *GroupChanged) GetAgain() bool {
 	return false
 }
 
-// Who is in a group? Answered by MembersPage or Failed.
+// Requests the members of a group. Answered by MembersPage or Failed.
 type Members struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -4254,13 +4255,13 @@ type MembersPage struct {
 	// So many stand before these.
 	From    uint32    `protobuf:"varint,7,opt,name=from,proto3" json:"from,omitempty"`
 	Members []*Member `protobuf:"bytes,8,rep,name=members,proto3" json:"members,omitempty"`
-	// What is said of the group besides its title.
+	// Description of the group.
 	Description string `protobuf:"bytes,80,opt,name=description,proto3" json:"description,omitempty"`
-	// Whoever knows its address may become a member.
+	// Anybody who knows its address may become a member.
 	Unlocked bool `protobuf:"varint,81,opt,name=unlocked,proto3" json:"unlocked,omitempty"`
-	// It is in the list of its domain.
+	// The group is in the list of its domain.
 	Public bool `protobuf:"varint,82,opt,name=public,proto3" json:"public,omitempty"`
-	// It ends when nobody is in its room of XMPP any more.
+	// The group ends when its XMPP room is empty.
 	Temporary     bool `protobuf:"varint,83,opt,name=temporary,proto3" json:"temporary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4388,7 +4389,7 @@ type Member struct {
 	// The account's number, which tells accounts of one name apart.
 	Account uint64    `protobuf:"fixed64,2,opt,name=account,proto3" json:"account,omitempty"`
 	Role    GroupRole `protobuf:"varint,3,opt,name=role,proto3,enum=holdline.im.v1.GroupRole" json:"role,omitempty"`
-	// It may not say anything.
+	// The member may not send messages.
 	Muted         bool `protobuf:"varint,4,opt,name=muted,proto3" json:"muted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4540,7 +4541,7 @@ type Change struct {
 	Setting Setting                `protobuf:"varint,1,opt,name=setting,proto3,enum=holdline.im.v1.Setting" json:"setting,omitempty"`
 	// For all but a draft.
 	On bool `protobuf:"varint,2,opt,name=on,proto3" json:"on,omitempty"`
-	// What somebody began to write. Empty: nothing.
+	// Draft of the user. Empty: none.
 	Draft         string `protobuf:"bytes,3,opt,name=draft,proto3" json:"draft,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4661,7 +4662,7 @@ func (x *MarkRead) GetUpto() uint64 {
 	return 0
 }
 
-// It is stored.
+// The read position is stored.
 type MarkedRead struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -4776,7 +4777,7 @@ func (x *SetConversation) GetChange() *Change {
 	return nil
 }
 
-// It is stored.
+// The setting is stored.
 type ConversationSet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -4907,7 +4908,7 @@ func (x *Conversations) GetGroups() bool {
 type ConversationsPage struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// It is what the inbox says up to this place: from there on, its places say what changed.
+	// The state up to this place of the inbox: from there on, its places say what changed.
 	Upto          uint64          `protobuf:"varint,2,opt,name=upto,proto3" json:"upto,omitempty"`
 	Conversations []*Conversation `protobuf:"bytes,3,rep,name=conversations,proto3" json:"conversations,omitempty"`
 	// There are older ones.
@@ -4983,7 +4984,7 @@ type Conversation struct {
 	Place uint64 `protobuf:"varint,2,opt,name=place,proto3" json:"place,omitempty"`
 	// The last place in the conversation.
 	LastSeq uint64 `protobuf:"varint,3,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
-	// What was said last; absent, if nothing was said or it is not there any more.
+	// The last message; absent, if there is none or it is removed.
 	Last *Excerpt `protobuf:"bytes,4,opt,name=last,proto3" json:"last,omitempty"`
 	// The account has read it up to this place.
 	Read uint64 `protobuf:"varint,5,opt,name=read,proto3" json:"read,omitempty"`
@@ -5455,9 +5456,9 @@ type Contact struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `name@domain`.
 	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
-	// It is in the account's list. Others are here because they ask, or are blocked.
+	// The contact is in the account's list. Others are here because they ask, or are blocked.
 	Listed bool `protobuf:"varint,2,opt,name=listed,proto3" json:"listed,omitempty"`
-	// What the account calls it.
+	// Name that the account gave the contact.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// In which groups of its list the account has it.
 	Groups []string `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
@@ -5467,7 +5468,7 @@ type Contact struct {
 	Seen Half `protobuf:"varint,6,opt,name=seen,proto3,enum=holdline.im.v1.Half" json:"seen,omitempty"`
 	// If it asks, that is granted.
 	Approved bool `protobuf:"varint,7,opt,name=approved,proto3" json:"approved,omitempty"`
-	// What it said when it asked, while that has no answer.
+	// Text of the contact's request, while the request has no answer.
 	Greeting string `protobuf:"bytes,8,opt,name=greeting,proto3" json:"greeting,omitempty"`
 	// Nothing of it reaches the account, nor the other way round.
 	Blocked bool `protobuf:"varint,9,opt,name=blocked,proto3" json:"blocked,omitempty"`
@@ -5667,7 +5668,7 @@ func (x *ContactOrder) GetGreeting() string {
 	return ""
 }
 
-// It is stored, or so.
+// The order is carried out, or had no effect.
 type Done struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -5717,7 +5718,7 @@ type ContactChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As it is now.
 	Contact *Contact `protobuf:"bytes,1,opt,name=contact,proto3" json:"contact,omitempty"`
-	// What the contact said, if it did: REQUEST, CANCEL, ACCEPT or REFUSE.
+	// The contact's own order, if it gave one: REQUEST, CANCEL, ACCEPT or REFUSE.
 	Said          ContactVerb `protobuf:"varint,2,opt,name=said,proto3,enum=holdline.im.v1.ContactVerb" json:"said,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5909,11 +5910,11 @@ type Transient struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// To whom: as in Send; told, whole.
 	To string `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`
-	// What the sender does.
+	// The sender's activity.
 	State ChatState `protobuf:"varint,2,opt,name=state,proto3,enum=holdline.im.v1.ChatState" json:"state,omitempty"`
-	// What else is said; mostly nothing.
+	// Other content; mostly empty.
 	Content *Content `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
-	// Who tells it, whole. A client leaves it out.
+	// Sender, whole address. A client leaves it out.
 	From string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
 	// On which device. Likewise.
 	Device string `protobuf:"bytes,5,opt,name=device,proto3" json:"device,omitempty"`
@@ -6102,7 +6103,7 @@ func (x *Search) GetCount() uint32 {
 	return 0
 }
 
-// What was found, the newest first.
+// Messages that a search found, the newest first.
 type FoundPage struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -6255,7 +6256,7 @@ type PushRegistration struct {
 	Device string `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"`
 	// The application, by the operator's name for it, 1 to 128 bytes.
 	App string `protobuf:"bytes,3,opt,name=app,proto3" json:"app,omitempty"`
-	// What the gateway knows the device by, 1 to 1,024 bytes. Of a client alone.
+	// The gateway's name for the device, 1 to 1,024 bytes. Of a client alone.
 	Token      string `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
 	Product    string `protobuf:"bytes,5,opt,name=product,proto3" json:"product,omitempty"`
 	MiopDevice string `protobuf:"bytes,6,opt,name=miop_device,json=miopDevice,proto3" json:"miop_device,omitempty"`
@@ -6976,7 +6977,7 @@ type Reader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Who, whole.
 	Account string `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
-	// It has read up to this place. 0: nothing, or nothing that it lets others know.
+	// Read position. 0: nothing, or the account does not show it.
 	Read uint64 `protobuf:"varint,2,opt,name=read,proto3" json:"read,omitempty"`
 	// Some device of it has everything up to this place. 0 in a group.
 	Delivered     uint64 `protobuf:"varint,3,opt,name=delivered,proto3" json:"delivered,omitempty"`
@@ -7042,7 +7043,7 @@ type Privacy struct {
 	// For the answer.
 	Number uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Reads  Reads  `protobuf:"varint,2,opt,name=reads,proto3,enum=holdline.im.v1.Reads" json:"reads,omitempty"`
-	// Who adds the account to groups without asking it.
+	// Accounts that may add this one to groups without an invitation.
 	Adding        Adding `protobuf:"varint,3,opt,name=adding,proto3,enum=holdline.im.v1.Adding" json:"adding,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7374,7 +7375,7 @@ type ChatroomJoined struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	State  *ChatroomState         `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// What the account may do there: owner and admins are its moderators.
+	// The account's role: owner and admins moderate the chatroom.
 	Role GroupRole `protobuf:"varint,3,opt,name=role,proto3,enum=holdline.im.v1.GroupRole" json:"role,omitempty"`
 	// The account may say nothing there.
 	Muted bool `protobuf:"varint,4,opt,name=muted,proto3" json:"muted,omitempty"`
@@ -7449,7 +7450,7 @@ func (x *ChatroomJoined) GetHistory() []*ChatMessage {
 	return nil
 }
 
-// What a chatroom is.
+// State of a chatroom.
 type ChatroomState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its whole address.
@@ -7651,7 +7652,7 @@ func (x *ChatroomMissed) GetMissed() uint32 {
 // A chatroom is otherwise, or the device is in it no more.
 type ChatroomNews struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is; if the device is in it no more, its address alone.
+	// The state; if the device is no longer in the chatroom, its address alone.
 	State *ChatroomState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	// Why the device is in it no more.
 	Out           ChatroomOut `protobuf:"varint,2,opt,name=out,proto3,enum=holdline.im.v1.ChatroomOut" json:"out,omitempty"`

@@ -99,7 +99,7 @@ impl fmt::Display for Ended {
 
 impl std::error::Error for Ended {}
 
-/// What the application hears.
+/// Events for the application.
 #[derive(Debug)]
 pub enum Event {
     /// A message of the inbox.
@@ -307,7 +307,7 @@ impl Client {
         messages.recv().unwrap_or_else(|_| Err(Ended { why: "stopped".to_owned() }))
     }
 
-    /// What it does now.
+    /// Its present state.
     pub fn state(&self) -> State {
         self.state.lock().clone()
     }

@@ -116,7 +116,7 @@ impl Inbox {
         }
     }
 
-    /// What is to be acknowledged now.
+    /// Place to acknowledge now.
     pub fn acknowledgement(&mut self, now: u64) -> Option<u64> {
         let (done, at) = (self.done?, self.acknowledge_at?);
         let count = done.checked_sub(self.acknowledged).filter(|count| *count > 0)?;

@@ -64,16 +64,16 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What the client does.
+/// State of the client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum State {
-    /// It was not started.
+    /// Not started yet.
     Idle,
-    /// It connects to this address.
+    /// Connecting to this address.
     Connecting(String),
-    /// It has a session of this account, `name@domain`.
+    /// Logged in as this account, `name@domain`.
     Online(String),
-    /// It connects again at a time of its clock.
+    /// Waiting until this time of its clock to connect again.
     Waiting {
         /// Milliseconds.
         until: u64,
@@ -81,14 +81,14 @@ pub enum State {
         /// `insecure`, `credentials_failed`, `server_malformed`.
         why: String,
     },
-    /// It will not come back by itself: a word of IM 8.1, or `server_not_proved`, `closed`.
+    /// Ended for good: a word of IM 8.1, or `server_not_proved`, `closed`.
     Ended(String),
 }
 
 /// A message is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sent {
-    /// What `send` returned.
+    /// Number that `send` returned.
     pub client_id: String,
     /// To whom, as it was sent.
     pub to: String,
@@ -103,7 +103,7 @@ pub struct Sent {
 /// A message is given up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failed {
-    /// What `send` returned.
+    /// Number that `send` returned.
     pub client_id: String,
     /// To whom, as it was sent.
     pub to: String,
@@ -111,7 +111,7 @@ pub struct Failed {
     pub error: Error,
 }
 
-/// What is to be done, in this order.
+/// Actions to carry out, in this order.
 #[derive(Debug)]
 pub enum Action {
     /// Open a connection to this address; its number is that of [`Machine::connection`].
@@ -140,7 +140,7 @@ pub enum Action {
     State(State),
 }
 
-/// What a machine must know.
+/// Settings of a machine.
 pub struct Settings {
     /// `host:port`; at least one.
     pub addresses: Vec<String>,
@@ -186,7 +186,7 @@ pub struct Machine {
     own_told: VecDeque<Vec<u8>>,
     data: Vec<u8>,
     scram: Option<Scram>,
-    /// What the server must say in LoggedIn.
+    /// Proof that the server must give in LoggedIn.
     expected: Option<Vec<u8>>,
     shows_password: bool,
     is_safe: bool,
@@ -478,7 +478,7 @@ impl Machine {
         silent.min(self.said + u64::from(agreed) * 1_000)
     }
 
-    /// What is to be done: first what happened, then what is to be stored, then what is said
+    /// Takes the actions to carry out: first events, then the state to store, then frames to send
     /// because of both.
     pub fn take(&mut self, now: u64) -> Vec<Action> {
         if self.phase == Phase::Online {

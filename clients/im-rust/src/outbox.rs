@@ -107,14 +107,14 @@ impl Outbox {
         }
     }
 
-    /// It waits no more.
+    /// Removes a message from the queue.
     pub fn take(&mut self, client_id: &[u8]) -> Option<Queued> {
         let at = self.queue.iter().position(|it| it.client_id == client_id)?;
         self.version += 1;
         Some(self.queue.remove(at))
     }
 
-    /// Those that the server does not take wait no more.
+    /// Removes the messages that are too large for the server.
     pub fn take_large(&mut self, text_max: u32, extra_max: u32) -> Vec<Queued> {
         let is_large = |it: &Queued| {
             it.content.text.len() > text_max as usize || it.content.extra.len() > extra_max as usize

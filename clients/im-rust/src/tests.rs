@@ -143,7 +143,7 @@ fn a_damaged_state_is_told_and_a_new_beginning() {
     options.store = Box::new(MemoryStore::new(Some("{".into())));
     let (sender, told) = std::sync::mpsc::channel();
     let client = Client::start_with(options, move |event| drop(sender.send(event)));
-    let first = told.recv().expect("something is told");
+    let first = told.recv().expect("the client sends an event");
     assert!(matches!(first, Event::StoreFailed(_)), "{first:?}");
     client.expect("it begins").stop();
 }

@@ -3,11 +3,11 @@
 use crate::pb::{ClientFrame, ServerFrame};
 use prost::Message;
 
-/// What a client sends first.
+/// First bytes that a client sends.
 pub const PREFACE: [u8; 4] = *b"\xc4IM\x01";
 /// The largest frame of a server whose limits are the usual ones (IM 2.2).
 pub const FRAME_BYTES_MAX: usize = 397_312;
-/// What a frame of a server has beside the text and the extra of a message (IM 2.2).
+/// Bytes of a server's frame beside the text and the extra of a message (IM 2.2).
 pub(crate) const BESIDE_CONTENT_BYTES: usize = 4_096;
 const LENGTH_BYTES_MAX: usize = 5;
 
