@@ -12,6 +12,7 @@ use model::chat::*;
 use model::close::CloseReason;
 use model::id::{ConnRef, ShardId};
 use model::limits::{ChatLimits, Limits};
+use model::service::Service;
 use std::sync::Arc;
 use town::{Device, Told, Town};
 
@@ -107,6 +108,35 @@ fn a_stanza_reaches_the_device_that_it_is_for_or_all_that_are_there() {
         assert_eq!(shards.len(), count, "each shard has somebody");
         let told = town.hands(ann, ("nobody", Some("desk")), "<iq/>");
         assert_eq!(seen(&told), [(ann.conn, "UnknownAccount".into())]);
+    }
+}
+
+#[test]
+fn a_message_for_all_devices_waits_for_presences_that_came_before_it() {
+    for (mut town, ann, others) in towns() {
+        for name in others {
+            let desk = town.device(name, "desk");
+            town.people(desk, PeopleAsk::Present(None));
+            // The log has not answered yet when the device is available and the message comes.
+            let wish = ContactWish {
+                contact: Addressee::from(address("ann")),
+                order: ContactOrder::Set { name: "Ann".into(), groups: Box::default() },
+            };
+            let asks = [PeopleAsk::Wish(Box::new(wish)), PeopleAsk::Present(Some(Box::default()))];
+            for ask in asks {
+                let asked = PeopleRequest { session: desk.session, number: 9, ask };
+                let request = ChatRequest::People(Box::new(asked));
+                let house = &mut town.0[desk.shard];
+                Service::request(&mut house.chat, house.now, desk.conn, request, &mut house.fx);
+            }
+            let told = town.hands(ann, (name, None), "<message/>");
+            let stanzas = told.iter().filter_map(|(conn, it)| match it {
+                ChatDelivery::Stanza(xml) => Some((*conn, &**xml)),
+                _ => None,
+            });
+            let expected = [(desk.conn, b"<message/>".as_slice())];
+            assert_eq!(stanzas.collect::<Vec<_>>(), expected, "{name}");
+        }
     }
 }
 

@@ -39,6 +39,7 @@ use crate::people::nodes::UntoldNode;
 use crate::service::flow::Reply;
 use crate::sessions::Requester;
 use crate::waits::Waits;
+use crate::word::ReplyTo;
 use crate::{Chat, Effects};
 use base::flows::WaitKey;
 use base::slab::Key;
@@ -54,6 +55,7 @@ use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::chat::ChatAnswer;
 use model::timeline::TimelineId;
 use partings::Partings;
+use stanzas::StanzaHanded;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use store::Step;
@@ -160,6 +162,8 @@ pub(crate) enum Task {
     Present(Requester, Option<Arc<Availability>>),
     /// A flow's request to look at the account's ties.
     Flow(WaitKey),
+    /// A stanza for all devices of the account; the flow that sent it waits for the answer.
+    Stanza(ReplyTo, Box<StanzaHanded>),
     /// A transient message of a group that the account is in, unless it has blocked the sender.
     Heard(Arc<Transient>),
     /// A notice that a message of the account was delivered, for its devices, unless it has blocked
@@ -282,6 +286,12 @@ impl People {
         here.filter(|(_, here)| here.present.is_some()).map(|(key, here)| (*key, here.conn))
     }
 
+    /// The address of an account with tasks that wait.
+    pub(crate) fn waiting_at(&self, inbox: TimelineId) -> Option<AccountAddress> {
+        let person = self.known.get(&inbox).filter(|person| !person.is_free());
+        person.map(|person| person.address.clone())
+    }
+
     /// Whether a session has sent available presence, with a priority of at least this.
     pub(crate) fn is_present(&self, inbox: TimelineId, session: Key, priority: i8) -> bool {
         let person = self.known.get(&inbox);
@@ -375,6 +385,7 @@ impl Chat {
                 }
                 self.flows.reply(key, Reply::Entered(Ok(())));
             }
+            Task::Stanza(to, handed) => self.hand_here(to, &handed, fx),
             Task::Heard(transient) => self.transient_heard(inbox, &transient, fx),
             Task::Delivered(told) => self.delivery_goes(inbox, &told, fx),
             Task::Arrival(ask, arrival) => {
@@ -399,6 +410,7 @@ impl Chat {
             Task::Flow(key) => {
                 self.flows.reply(key, Reply::Entered(Err(fault)));
             }
+            Task::Stanza(to, _) => self.reply(to, Err(fault), fx),
             Task::Heard(_) => fx.counters.count(ChatCounter::TransientsDropped),
             Task::Arrival(ask, arrival) => {
                 self.outbox.gives(arrival.weight());

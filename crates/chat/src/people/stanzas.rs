@@ -9,6 +9,7 @@
 //! directed presence is in a list of at most `directed_a_session_max`, or has learned that the
 //! device is gone.
 
+use super::Task;
 use crate::accounts::FOUND_BYTES;
 use crate::service::flow::Flow;
 use crate::sessions::{Asker, Requester};
@@ -129,8 +130,26 @@ impl Chat {
         }
     }
 
-    /// Handles a stanza from a flow of some shard, for devices of an account of this one.
-    pub(crate) fn stanza_handed(&mut self, to: ReplyTo, handed: &StanzaHanded, fx: &mut Effects) {
+    /// Handles a stanza from a flow of some shard, for devices of an account of this one. One for
+    /// all devices waits until presences that came before it are known.
+    pub(crate) fn stanza_handed(
+        &mut self,
+        now: Now,
+        to: ReplyTo,
+        handed: Box<StanzaHanded>,
+        fx: &mut Effects,
+    ) {
+        let inbox = handed.to;
+        match handed.device.is_none().then(|| self.people.waiting_at(inbox)).flatten() {
+            Some(address) => {
+                self.for_person(now, (inbox, &address), Task::Stanza(to, handed), fx);
+            }
+            None => self.hand_here(to, &handed, fx),
+        }
+    }
+
+    /// Delivers a stanza of another device, and answers its sender.
+    pub(super) fn hand_here(&mut self, to: ReplyTo, handed: &StanzaHanded, fx: &mut Effects) {
         let StanzaHanded { from, to: inbox, device, xml } = handed;
         let reached = self.stanza_arrives(*inbox, (Some(from), device.as_deref()), xml, fx);
         let taken = reached.then_some(PeerReply::Done).ok_or(ChatFault::UnknownAccount);

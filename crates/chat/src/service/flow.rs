@@ -410,7 +410,7 @@ impl Chat {
             PeerRequest::Amend(order) => return self.amend_here(to, order, fx),
             PeerRequest::PublicGroups(range) => return self.tell_public(to, &range, fx),
             PeerRequest::Chatroom(asked) => return self.order_chatroom(now, to, asked, fx),
-            PeerRequest::Stanza(handed) => return self.stanza_handed(to, &handed, fx),
+            PeerRequest::Stanza(handed) => return self.stanza_handed(now, to, handed, fx),
             PeerRequest::Transient(said) => {
                 let said = TransientSaid { to: Some(to), ..*said };
                 return self.transient_in_group(now, said, fx);
