@@ -139,8 +139,8 @@ class Person:
         return self
 
     async def shows_itself(self):
-        """Says that it is there, and waits until it is: one's own presence comes back (RFC 6121
-        4.2.2)."""
+        """Says that it is there, and waits until it is for everybody: one's own presence comes back
+        (RFC 6121 4.2.2) before the account's home has it, so a ping of oneself goes behind it."""
         comes, own = asyncio.Event(), self.client.boundjid.full
 
         def told(stanza):
@@ -150,6 +150,7 @@ class Person:
         self.client.send_presence()
         await asyncio.wait_for(comes.wait(), DEADLINE_S)
         self.client.del_event_handler("presence_available", told)
+        await self.client.plugin["xep_0199"].send_ping(own, timeout=DEADLINE_S)
 
     async def ping(self):
         """What was said before has been taken."""
