@@ -66,6 +66,7 @@ impl Hub {
                 _ => {}
             }
         }
+        through(self.log.last_to_remove(timeline));
         cut.ids.sort_unstable();
         cut.ids.dedup();
         Some(cut)

@@ -64,6 +64,15 @@ impl LogCalls {
         }
     }
 
+    /// The last place of a timeline that a queued cleanup removes.
+    pub fn last_to_remove(&self, timeline: TimelineId) -> Option<Seq> {
+        let of = self.cleanups.iter().filter_map(|task| match task {
+            CleanupTask::Remove(of, seqs) if *of == timeline => seqs.iter().max().copied(),
+            _ => None,
+        });
+        of.max()
+    }
+
     /// Runs a slice of the queued cleanups, if the pause is over.
     pub fn turn_cleanups(
         &mut self,

@@ -163,6 +163,27 @@ fn a_device_that_changes_hands_leaves_the_pushes_of_its_old_user_wherever_the_ki
 }
 
 #[test]
+fn a_push_whose_removal_waits_to_be_tried_again_does_not_come_to_the_next_user() {
+    let mut world = HubHarness::new();
+    given(&mut world, "d0", "ann");
+    assert_eq!(push(&mut world, "d0", "ann"), Some(Outcome::Stored));
+    let seat = world.seat("d0");
+    let delivered: Vec<_> = world.pushes().into_iter().map(|(id, _)| id).collect();
+    world.keeps = false;
+    world.ack(&seat, &delivered);
+    world.turn();
+    assert_eq!((delivered.len(), world.fx.calls.is_empty()), (1, false), "it is to be removed");
+    world.complete(Err(StoreError::Full));
+    world.keeps = true;
+    world.close(&seat);
+    given(&mut world, "d0", "bob");
+    assert_eq!(world.log.kept(Space::Pushes).len(), 1);
+    world.restart();
+    assert_eq!(waiting(&mut world, 0..1), [0]);
+    world.hub.audit();
+}
+
+#[test]
 fn a_device_leaves_its_user_also_while_the_change_waits_behind_another() {
     for is_many in [false, true] {
         let mut world = HubHarness::new();

@@ -155,6 +155,11 @@ impl<T> RetryQueue<T> {
         if now.mono < self.due { Err(self.due) } else { Ok(()) }
     }
 
+    /// What waits, the first first.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.waiting.iter()
+    }
+
     /// The next, to be asked for.
     pub fn take(&mut self) -> Option<T> {
         self.waiting.pop_front()
