@@ -203,6 +203,7 @@ impl Driver {
         let slot = &mut self.slots[usize::from(log)];
         slot.drop_machine();
         slot.copying = None;
+        slot.has_no_room = false;
         slot.wreck = Some(why.clone());
         self.notice(ClusterNotice::CopiesAnew { log, why });
     }

@@ -168,7 +168,8 @@ impl Driver {
         (status.index, status.acknowledged, status.synced) = (index, beat.index, beat.synced);
         status.lag = status.lag.saturating_sub(beat.index);
         status.copies = follows.count() as u16;
-        status.is_disk_full &= status.lag > 0;
+        // Without a leader nobody knows what this log lacks.
+        status.is_disk_full &= led.is_none() || status.lag > 0;
         status
     }
 
