@@ -4,7 +4,8 @@
 //! pays. Reads are planned behind the writes of their batch and finished by the log's reader,
 //! another thread. The clock is a closure from outside. Where the log has copies, nothing leaves
 //! the writer before all that it knew then is acknowledged ([`Held`]). Invariant: a party hears of
-//! its writes in the order in which it handed them over.
+//! its stored writes in the order in which it handed them over; a refusal, which stores nothing,
+//! may come earlier.
 
 use crate::data::gathering::Gathering;
 use crate::data::held::{Held, Leaving};

@@ -528,8 +528,8 @@ impl<'a> Targets<'a> {
 }
 
 /// Tables with rows that a client asks for, and for which it waits.
-const ASKED_FOR: [Table; 4] =
-    [Table::Sessions, Table::Subscriptions, Table::Retained, Table::Delayed];
+const ASKED_FOR: [Table; 5] =
+    [Table::Sessions, Table::Wills, Table::Subscriptions, Table::Retained, Table::Delayed];
 
 /// Whether a batch of this purpose takes an append.
 fn takes(purpose: Purpose, append: &Append) -> bool {
