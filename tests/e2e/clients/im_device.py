@@ -67,6 +67,7 @@ class ImQuickStart(Case):
         source = quick_start(self.LIBRARY, self.LANGUAGE, (ADDRESS, self.STATE, "Hello"))
         source = source.replace(ADDRESS, "%s:%d" % server.ports["any"])
         command, env = self.command(self.folder, source)
+        self.bob(server)  # has an account now: to an unknown one Hello would be refused
         # Begins at the end of the inbox, which must be there.
         program = self.run_program(command, env)
         poll(lambda: self.hellos(server) == 1, "Hello has come")
