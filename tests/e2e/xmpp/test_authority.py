@@ -163,6 +163,7 @@ class Authority(Guests):
         self.assertIn("muc_open", info["features"])
         self.assertNotIn("muc_membersonly", info["features"])
         room.say("come in")
+        self.assertEqual(await room.hears(), [(self.bob, "come in")])
         of_carol = await self.enter(carol, room.address)
         self.assertEqual(of_carol.texts(), ["come in"])
         await room.sees(self.carol, affiliation="none", role="participant")
