@@ -8,7 +8,9 @@ import scenarios
 import streams
 from im_stage import (LIMITS, PASSWORD, TOKEN, Scram, entry, failed, live, message, page, sent,
                       token_mac)
-from scenarios import (a_good_session_resets_the_back_off, addresses_are_tried_in_turn,
+from scenarios import (a_failed_connection_says_why_in_the_systems_words,
+                       a_failed_verification_says_why_in_the_librarys_words,
+                       a_good_session_resets_the_back_off, addresses_are_tried_in_turn,
                        back_off_doubles_up_to_a_minute, check, equal,
                        http_connect_that_refuses_is_a_failed_connection,
                        socks5_that_refuses_is_a_failed_connection)
@@ -569,6 +571,17 @@ def the_queue_is_bounded(stage):
     equal(stage.driver.attempt("send", to="bob", text="x").get("error"), "queue_full", "1 MiB")
 
 
+def the_state_of_another_account_is_not_used(stage):
+    stage.open()
+    link = stage.login(head=3)
+    stage.driver.ask("send", to="bob", text="of ann")
+    link.expect("send")
+    stage.open(state=stage.kill(), account="carol")
+    link = stage.login(account="carol@example.org", head=3, cursor=3)
+    stage.driver.ask("send", to="bob", text="of carol")
+    equal(link.expect("send")["content"]["text"], "of carol", "nothing of ann's is sent")
+
+
 def a_client_id_is_queued_once(stage):
     stage.open(addresses=[stage.closed_port()])
     name = "0123456789abcdef" * 2
@@ -1020,6 +1033,8 @@ NEEDS = {
     "tls": [tls_connects_to_a_server_that_it_trusts,
             tls_refuses_another_authority_and_another_name],
     "pins": [pins_refuse_a_certificate_that_the_authority_has_issued],
+    "detail": [a_failed_connection_says_why_in_the_systems_words,
+               a_failed_verification_says_why_in_the_librarys_words],
     "socks5": [a_secret_is_not_shown_through_a_proxy_without_tls,
                socks5_with_and_without_a_password, socks5_that_refuses_is_a_failed_connection],
     "http_connect": [http_connect_with_and_without_a_password,

@@ -762,6 +762,18 @@ def reports_outlive_connections(stage):
     equal(_reports([stage.bind().expect(REPORT)]), [(2, b"b")], "the same number")
 
 
+def the_state_of_another_device_is_not_used(stage):
+    stage.open(**MANUAL)
+    link = stage.bind()
+    stage.driver.ask("report", payload=b"mine".hex())
+    link.expect(REPORT)
+    stage.open(state=stage.kill(), device="dev-2")
+    link = stage.bind()
+    check(link.bind["resume_token"] is None, "its session is not resumed")
+    stage.driver.ask("report", payload=b"yours".hex())
+    equal(_reports([link.expect(REPORT)]), [(1, b"yours")], "its Reports are not sent")
+
+
 def reports_outlive_the_process(stage):
     stage.open()
     link = stage.bind()
@@ -1100,6 +1112,32 @@ def http_connect_that_refuses_is_a_failed_connection(stage):
     _a_refusing_proxy(stage, "http")
 
 
+def a_token_is_not_shown_through_a_proxy_without_tls(stage):
+    # The address is one of the proxy's machine, whatever it looks like.
+    try:
+        stage.open(proxy=_proxy(stage, "socks5", None).url, token="open sesame")
+    except Failure as refused:
+        check("TLS" in str(refused), "refused when the client is made")
+    else:
+        stage.driver.state("waiting", why="insecure")
+        link = stage.server.accept()
+        check(link is None or link.until_closed() == [], "nothing is sent")
+
+
+def a_failed_connection_says_why_in_the_systems_words(stage):
+    stage.server.close()
+    stage.open()
+    check(stage.driver.state("waiting", why=stage.unreachable)["detail"], "nobody listens")
+
+
+def a_failed_verification_says_why_in_the_librarys_words(stage):
+    _, tls = _tls(stage)
+    stage.open(tls={**tls, "ca": stage.certificates.authority("other")[0]})
+    stage.server.accept()
+    detail = stage.driver.state("waiting", why=stage.unreachable)["detail"].lower()
+    check("certificate" in detail or "certification" in detail, f"not of certificates: {detail}")
+
+
 def websocket_carries_the_same_bytes(stage):
     stage.server = stage.listen(streams.websocket)
     stage.open(addresses=[f"ws://{stage.server.address}/miop"], **HMAC)
@@ -1119,7 +1157,10 @@ NEEDS = {
     "tls": [tls_connects_to_a_server_that_it_trusts, tls_refuses_another_authority_and_another_name,
             tls_keeps_the_name_at_another_address],
     "pins": [pins_refuse_a_certificate_that_the_authority_has_issued],
-    "socks5": [socks5_without_a_password, socks5_with_a_password,
+    "detail": [a_failed_connection_says_why_in_the_systems_words,
+               a_failed_verification_says_why_in_the_librarys_words],
+    "socks5": [a_token_is_not_shown_through_a_proxy_without_tls,
+               socks5_without_a_password, socks5_with_a_password,
                socks5_that_refuses_is_a_failed_connection],
     "http_connect": [http_connect_without_a_password, http_connect_with_a_password,
                      http_connect_that_refuses_is_a_failed_connection],

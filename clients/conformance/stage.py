@@ -282,7 +282,7 @@ class Stage:
         options.setdefault("addresses", [self.server.address])
         options.setdefault("wall_ms", WALL_MS)
         self.now, self.is_open = 0, True
-        self.driver.ask("open", product="demo", device="dev-1", **options)
+        self.driver.ask("open", **{"product": "demo", "device": "dev-1", **options})
 
     def time(self, ms):
         """Sets the client's clock. Returns when its next timer is due."""

@@ -45,6 +45,7 @@ type Client struct {
 	link       *link
 	conn       uint64 // which connection is the current one
 	cancelDial context.CancelFunc
+	fault      error // of the last connection
 	asked      map[uint32]chan actAnswer
 	places     []uint64 // that the application has, since the last turn
 	isRunning  bool
@@ -263,7 +264,7 @@ func (c *Client) do(action any) {
 	case actConnect:
 		ctx, cancel := context.WithCancel(context.Background())
 		c.conn++
-		c.cancelDial = cancel
+		c.cancelDial, c.fault = cancel, nil
 		go c.dial(ctx, c.conn, it.address)
 	case actDisconnect:
 		c.conn++
@@ -304,7 +305,7 @@ func (c *Client) do(action any) {
 
 func (c *Client) tellState(it State) {
 	if it.Name == Waiting {
-		it.Until = c.at(it.untilMs)
+		it.Until, it.Fault = c.at(it.untilMs), c.fault
 	}
 	tell(c.events, c.cfg.OnState, it)
 	if it.Name == Ended {
@@ -379,10 +380,13 @@ func (c *Client) dial(ctx context.Context, conn uint64, address string) {
 	if err == nil && proof.Token+proof.LoginToken != "" && !isSafe {
 		// A server that names another one cannot make the client show its token to a network.
 		stream.Close()
-		why = "insecure"
+		err, why = errors.New("im: a token needs TLS"), "insecure"
 	}
 	if why != "" {
-		c.ofConnection(conn, func(now int64) { c.machine.lost(now, why) })
+		c.ofConnection(conn, func(now int64) {
+			c.fault = err
+			c.machine.lost(now, why)
+		})
 		return
 	}
 	isWanted := c.ofConnection(conn, func(now int64) {

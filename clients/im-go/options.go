@@ -98,8 +98,22 @@ type State struct {
 	// Why of Waiting and Ended: a word of IM 8.1, or unreachable, disconnected, timed_out,
 	// pin_mismatch, insecure, credentials_failed, server_malformed, server_not_proved, closed.
 	Why string
+	// Fault, of Waiting: what was wrong with the connection; nil if that is not known.
+	Fault error
 
 	untilMs int64
+}
+
+// String is the name, and why: for logs.
+func (s State) String() string {
+	switch {
+	case s.Why == "":
+		return s.Name
+	case s.Fault == nil:
+		return s.Name + " (" + s.Why + ")"
+	default:
+		return s.Name + " (" + s.Why + ": " + s.Fault.Error() + ")"
+	}
 }
 
 // Message is a message of the inbox.

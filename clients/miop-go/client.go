@@ -40,6 +40,7 @@ type Client struct {
 	machine    *machine
 	link       *link
 	cancelDial context.CancelFunc
+	fault      error // of the last connection
 	isRunning  bool
 	over       chan struct{} // closed when Run has to return
 	why        error
@@ -234,25 +235,31 @@ func (c *Client) handOut(pushes []Push) (wanted []bool) {
 }
 
 func (c *Client) dial(ctx context.Context, conn uint64, address string) {
-	token := ""
+	token, why := "", ""
 	var err error
 	if c.cfg.Token != nil {
-		token, err = c.cfg.Token(ctx)
+		if token, err = c.cfg.Token(ctx); err != nil {
+			why = "credentials_failed"
+		}
 	}
 	var stream net.Conn
 	if err == nil {
-		stream, err = c.cfg.dial(ctx, address)
+		if stream, err = c.cfg.dial(ctx, address); err != nil {
+			why = "connect_failed"
+			if errors.Is(err, errPin) {
+				why = "pin_mismatch"
+			}
+		}
 	}
 	if err == nil && token != "" && !isSafe(c.cfg, stream) {
 		stream.Close()
-		err = errors.New("miop: a Token needs TLS")
+		err, why = errors.New("miop: a Token needs TLS"), "insecure"
 	}
 	if err != nil {
-		why := "connect_failed"
-		if errors.Is(err, errPin) {
-			why = "pin_mismatch"
-		}
-		c.turn(func(now int64) { c.machine.closed(now, conn, why) })
+		c.turn(func(now int64) {
+			c.fault = err
+			c.machine.closed(now, conn, why)
+		})
 		return
 	}
 	c.turn(func(now int64) {
@@ -319,7 +326,7 @@ type outside struct{ c *Client }
 
 func (o outside) connect(conn uint64, address string) {
 	ctx, cancel := context.WithCancel(context.Background())
-	o.c.cancelDial = cancel
+	o.c.cancelDial, o.c.fault = cancel, nil
 	go o.c.dial(ctx, conn, address)
 }
 
@@ -338,7 +345,7 @@ func (o outside) disconnect() {
 func (o outside) state(s State) {
 	s.Until = time.Time{}
 	if s.Name == Waiting {
-		s.Until = o.c.at(o.c.machine.deadline)
+		s.Until, s.Fault = o.c.at(o.c.machine.deadline), o.c.fault
 	}
 	if o.c.cfg.OnState != nil {
 		o.c.events.add(func() { o.c.cfg.OnState(s) })

@@ -111,8 +111,22 @@ type State struct {
 	// Why, of Waiting and Ended: a fault or result of docs/wire/miop.md, or connect_failed,
 	// connect_timeout, bind_timeout, lost, no_pong, pin_mismatch, closed.
 	Why string
+	// Fault, of Waiting: what was wrong with the connection; nil if that is not known.
+	Fault error
 	// Result of Ended, 0 without one.
 	Result Result
+}
+
+// String is the name, and why: for logs.
+func (s State) String() string {
+	switch {
+	case s.Why == "":
+		return s.Name
+	case s.Fault == nil:
+		return s.Name + " (" + s.Why + ")"
+	default:
+		return s.Name + " (" + s.Why + ": " + s.Fault.Error() + ")"
+	}
 }
 
 // settings are Options that were checked.

@@ -27,13 +27,6 @@ static void on_outcome(void *app, const im_outcome *it) {
     if (it->error != NULL) fprintf(stderr, "not sent: %s\n", it->error);
 }
 
-static void on_state(void *app, const im_state *state) {
-    static const char *const names[] = {"idle", "waiting", "connecting", "login", "online",
-                                        "ended"};
-    (void)app;
-    fprintf(stderr, "# %s %s\n", names[state->phase], state->why == NULL ? "" : state->why);
-}
-
 /* A line of the input, if there is one; false at its end. */
 static bool read_line(const char *to) {
     static char line[1024];
@@ -70,7 +63,7 @@ int main(int count, char **words) {
     config.queue_bytes = sizeof queue;
     config.on_message = on_message;
     config.on_outcome = on_outcome;
-    config.on_state = on_state;
+    config.on_state = im_posix_show;
     config.io = im_posix_io(&posix, path);
     if (im_open(&client, &config) != IM_OK) return 1;
     im_start(&client);

@@ -221,3 +221,11 @@ void im_posix_wait(const im_posix *posix, const im_client *client, int64_t until
     if (until_ms != IM_NEVER && left < 0) left = 0;
     (void)poll(waits, 2, left > INT_MAX ? INT_MAX : (int)left);
 }
+
+void im_posix_show(void *app, const im_state *state) {
+    static const char *const names[] = {"idle", "waiting", "connecting", "login", "online",
+                                        "ended"};
+    (void)app;
+    printf("# %s %s\n", names[state->phase], state->why == NULL ? "" : state->why);
+    fflush(stdout);
+}

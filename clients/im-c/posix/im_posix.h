@@ -30,4 +30,7 @@ void im_posix_disconnect(im_posix *posix);
 void im_posix_wait(const im_posix *posix, const im_client *client, int64_t until_ms,
                      int other);
 
+/* For `on_state` of a first program: prints the state, as a line that begins with #. */
+void im_posix_show(void *app, const im_state *state);
+
 #endif

@@ -147,7 +147,8 @@ class Life {
     const until = retryMs === undefined ? 0 : this.clock.now() + retryMs;
     const isIdle = name === "idle";
     const why = isIdle ? "closed" : error?.code ?? "";
-    this.#say({ event: "state", state: isIdle ? "ended" : name, account, until, why });
+    this.#say({ event: "state", state: isIdle ? "ended" : name, account, until, why,
+      detail: error?.message ?? "" });
   }
 
   /** A message that this device sent is told as sent. */
@@ -166,7 +167,7 @@ let life, asks = 0;
 const commands = {
   hello: () => ({
     library: "holdline-im for JavaScript", version,
-    features: ["tls", "pins", "socks5", "http_connect",
+    features: ["tls", "pins", "socks5", "http_connect", "detail",
       ...(typeof WebSocket === "undefined" ? [] : ["websocket"])],
   }),
   decode({ bytes }) {

@@ -91,7 +91,8 @@ class Tcp implements WebSocketLike {
     const reached = (): void => isSecure ? this.#secure(socket, host) : this.#opened(socket);
     socket.on("connect", () => {
       if (proxy === null) return reached();
-      askProxy(socket, proxy, host, port, (isGood) => isGood ? reached() : socket.destroy());
+      askProxy(socket, proxy, host, port, (isGood) =>
+        isGood ? reached() : socket.destroy(new Error("the proxy refused")));
     });
   }
 
@@ -109,9 +110,11 @@ class Tcp implements WebSocketLike {
   /** From here on the end of this socket is the end of the connection. */
   #use(socket: net.Socket): void {
     this.#socket = socket;
-    socket.on("error", () => {}); // "close" follows
+    let fault = "closed by the other side";
+    socket.on("error", (error) => fault = error.message || String(error)); // "close" follows
     socket.on("close", () => {
-      if (this.#socket === socket) this.#over();
+      if (this.#socket !== socket) return;
+      this.#over(this.#isOpen ? undefined : new ImError("unreachable", fault));
     });
   }
 

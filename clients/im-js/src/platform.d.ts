@@ -4,7 +4,7 @@ declare module "node:net" {
   export interface Socket {
     write(data: Uint8Array | string): boolean;
     end(): void;
-    destroy(): void;
+    destroy(error?: Error): void;
     setNoDelay(on: boolean): void;
     pause(): void;
     resume(): void;

@@ -26,7 +26,7 @@ class Driver:
 
     def hello(self):
         return {"library": "holdline-im for Python", "version": im.__version__,
-                "features": ["manual", "heartbeat", "schema", "tls", "pins", "socks5", "http_connect"]}
+                "features": ["manual", "heartbeat", "schema", "tls", "pins", "socks5", "http_connect", "detail"]}
 
     def decode(self, bytes, frame_bytes_max=wire.FRAME_BYTES_MAX):  # noqa: A002
         try:
@@ -79,7 +79,7 @@ class Driver:
 
     def state(self, state):
         say(event="state", state=state.name, address=state.address, account=state.account,
-            until=state.until, why=state.why)
+            until=state.until, why=state.why, detail=state.detail)
 
     async def time(self, ms):
         self.clock.advance(ms)

@@ -289,8 +289,9 @@ fn tell_state(state: State) {
         State::Idle => return,
         State::Connecting(address) => ("connecting", format!("\"address\":{}", quote(&address))),
         State::Online(account) => ("online", format!("\"account\":{}", quote(&account))),
-        State::Waiting { until, why } => {
-            ("waiting", format!("\"until\":{until},\"why\":{}", quote(&why)))
+        State::Waiting { until, why, detail } => {
+            let (why, detail) = (quote(&why), quote(&detail));
+            ("waiting", format!("\"until\":{until},\"why\":{why},\"detail\":{detail}"))
         }
         State::Ended(why) => ("ended", format!("\"why\":{}", quote(&why))),
     };
@@ -481,7 +482,7 @@ fn hello() -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
         "\"library\":\"holdline-im for Rust\",\"version\":\"{version}\",\"features\":[\"manual\",\
-         \"heartbeat\",\"schema\",\"socks5\",\"http_connect\"{tls}]"
+         \"heartbeat\",\"schema\",\"socks5\",\"http_connect\",\"detail\"{tls}]"
     )
 }
 

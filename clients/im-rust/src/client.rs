@@ -8,7 +8,7 @@ use crate::pb::server_frame::Answer;
 use crate::pb::{self, ChatMessage, Content, InboxEvent};
 use crate::state::{hex, unhex, Saved};
 use crate::store::{MemoryStore, Store};
-use crate::transport::{Connector, Link, TcpConnector};
+use crate::transport::{Connector, Failure, Link, TcpConnector};
 use crate::words::Error;
 use std::collections::HashMap;
 use std::fmt;
@@ -22,6 +22,9 @@ use std::thread;
 const READ_BYTES: usize = 16_384;
 /// The longest name of an account or a device.
 const NAME_BYTES_MAX: usize = 320;
+
+/// A function that hears of events.
+pub type Observer = Box<dyn FnMut(&Event) + Send>;
 
 /// Options of a client: begin with [`Options::new`] and change the fields that you need.
 pub struct Options {
@@ -44,6 +47,9 @@ pub struct Options {
     pub silence_s: u32,
     /// Shortest, first and longest interval between signs of life, seconds.
     pub heartbeat: [u32; 3],
+    /// Called with each event, in the client's thread, before it is handed out: for states and
+    /// faults beside [`Client::next_message`], and for logs.
+    pub on_event: Option<Observer>,
     /// Time; a test may set it.
     pub clock: Box<dyn Clock>,
     /// A number from 0 up to 1 for the back-off; `None`: the system's.
@@ -63,6 +69,7 @@ impl Options {
             connector: Arc::new(TcpConnector::default()),
             silence_s: 0,
             heartbeat: [30, 120, 1_800],
+            on_event: None,
             clock: Box::new(RealClock::default()),
             random: None,
         }
@@ -196,7 +203,7 @@ enum Input {
     Opened(u64, Link, Credentials),
     /// The sender tells the reader to go on.
     Bytes(u64, Vec<u8>, Sender<()>),
-    Lost(u64, &'static str),
+    Lost(u64, Failure),
     Acknowledge(u64),
     Ask(Request, OnAnswer),
     Do(Order),
@@ -260,6 +267,13 @@ impl Client {
     ) -> io::Result<Client> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
         options.check().map_err(invalid)?;
+        let mut observer = options.on_event.take();
+        let mut on_event = move |event| {
+            if let Some(observe) = &mut observer {
+                observe(&event);
+            }
+            on_event(event);
+        };
         let text = options.store.load()?;
         let saved = text.as_deref().and_then(Saved::from_text);
         if text.is_some() && saved.is_none() {
@@ -289,6 +303,7 @@ impl Client {
             inputs: inputs.clone(),
             receiver,
             state: state.clone(),
+            fault: String::new(),
             link: None,
             asked: HashMap::new(),
             handled: Vec::new(),
@@ -483,6 +498,8 @@ struct Runner {
     inputs: Sender<Input>,
     receiver: Receiver<Input>,
     state: Shared,
+    /// Of the last connection.
+    fault: String,
     link: Option<Writing>,
     asked: HashMap<u32, OnAnswer>,
     handled: Vec<&'static str>,
@@ -526,7 +543,10 @@ impl Runner {
                 }
                 let _ = go_on.send(()); // a reader that has ended reads no more
             }
-            Input::Lost(connection, why) if connection == current => self.machine.lost(now, why),
+            Input::Lost(connection, why) if connection == current => {
+                self.fault = why.detail;
+                self.machine.lost(now, why.why);
+            }
             Input::Lost(..) => {}
             Input::Acknowledge(place) => self.machine.acknowledge(now, place),
             Input::Ask(request, on_answer) => {
@@ -595,7 +615,10 @@ impl Runner {
                     on_answer(result);
                 }
             }
-            Action::State(state) => {
+            Action::State(mut state) => {
+                if let State::Waiting { detail, .. } = &mut state {
+                    *detail = std::mem::take(&mut self.fault);
+                }
                 self.state.set(state.clone());
                 (self.on_event)(Event::State(state));
             }
@@ -617,7 +640,8 @@ impl Runner {
             }
         };
         if thread::Builder::new().name("holdline-im-read".into()).spawn(read).is_err() {
-            let _ = self.inputs.send(Input::Lost(connection, "unreachable"));
+            let _ =
+                self.inputs.send(Input::Lost(connection, Failure::new("unreachable", "no thread")));
         }
     }
 
@@ -635,8 +659,8 @@ fn read(
     address: &str,
     connection: u64,
     inputs: &Sender<Input>,
-) -> Result<(), &'static str> {
-    let credentials = credentials().ok_or("credentials_failed")?;
+) -> Result<(), Failure> {
+    let credentials = credentials().ok_or_else(|| Failure::new("credentials_failed", ""))?;
     let mut link = connector.connect(address)?;
     let mut reader = std::mem::replace(&mut link.reader, Box::new(io::empty()));
     let opened = Input::Opened(connection, link, credentials);
@@ -655,7 +679,7 @@ fn read(
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            _ => return Err("disconnected"),
+            _ => return Err(Failure::new("disconnected", "")),
         }
     }
 }

@@ -23,11 +23,14 @@ mod transport;
 pub mod wire;
 mod words;
 
-pub use client::{Change, Client, Ended, Event, Message, Options};
+pub use client::{Change, Client, Ended, Event, Message, Observer, Options};
 pub use clock::{Clock, ManualClock, RealClock};
 pub use machine::{Credentials, Failed, Sent, State};
 pub use pb::client_frame::Request;
 pub use pb::server_frame::Answer;
+/// The TLS library, in the version that this one uses, and with one source of cryptography.
+#[cfg(feature = "tls")]
+pub use rustls;
 pub use store::{FileStore, MemoryStore, Store};
-pub use transport::{Connector, Link, TcpConnector};
+pub use transport::{Connector, Failure, Link, TcpConnector};
 pub use words::Error;

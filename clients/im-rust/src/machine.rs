@@ -80,6 +80,8 @@ pub enum State {
         /// A word of IM 8.1, or `unreachable`, `disconnected`, `timed_out`, `pin_mismatch`,
         /// `insecure`, `credentials_failed`, `server_malformed`.
         why: String,
+        /// The fault of the connection in the system's words, for people; it may be empty.
+        detail: String,
     },
     /// Ended for good: a word of IM 8.1, or `server_not_proved`, `closed`.
     Ended(String),
@@ -766,7 +768,8 @@ impl Machine {
         self.leave(Phase::Waiting);
         let until = now + self.backoff.next((self.settings.random)(), hint_ms);
         (self.due, self.not_before) = (Some(until), now + hint_ms);
-        self.actions.push(Action::State(State::Waiting { until, why: why.to_owned() }));
+        let (why, detail) = (why.to_owned(), String::new());
+        self.actions.push(Action::State(State::Waiting { until, why, detail }));
     }
 
     fn end(&mut self, why: &str) {

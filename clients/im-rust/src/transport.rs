@@ -19,11 +19,26 @@ pub struct Link {
     pub end: Box<dyn Fn() + Send>,
 }
 
-/// Opens connections. The error is the word that the client's state shows: `unreachable` or
-/// `pin_mismatch`.
+/// Why a connection was not opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The word that the client's state shows: `unreachable` or `pin_mismatch`.
+    pub why: &'static str,
+    /// The fault in the system's words, for people.
+    pub detail: String,
+}
+
+impl Failure {
+    /// A word, and what the system said.
+    pub fn new(why: &'static str, detail: impl ToString) -> Failure {
+        Failure { why, detail: detail.to_string() }
+    }
+}
+
+/// Opens connections.
 pub trait Connector: Send + Sync {
     /// Opens one to `host:port`. It may block.
-    fn connect(&self, address: &str) -> Result<Link, &'static str>;
+    fn connect(&self, address: &str) -> Result<Link, Failure>;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,15 +100,16 @@ impl TcpConnector {
 }
 
 impl Connector for TcpConnector {
-    fn connect(&self, address: &str) -> Result<Link, &'static str> {
-        let stream = self.open(address).map_err(|_| "unreachable")?;
+    fn connect(&self, address: &str) -> Result<Link, Failure> {
+        let failed = |error| Failure::new("unreachable", error);
+        let stream = self.open(address).map_err(failed)?;
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             let host = split(address).map_or("", |(host, _)| host);
             return tls.connect(stream, host);
         }
         let is_local = stream.peer_addr().is_ok_and(|address| address.ip().is_loopback());
-        plain(stream, self.proxy.is_none() && is_local).map_err(|_| "unreachable")
+        plain(stream, self.proxy.is_none() && is_local).map_err(failed)
     }
 }
 
@@ -259,10 +275,11 @@ pub(crate) fn unbase64(text: &str) -> Option<Vec<u8>> {
 mod secure {
     //! TLS by rustls. One lock for both directions: the reader waits for bytes without it.
 
-    use super::{base64, Link, TcpConnector};
+    use super::{base64, Failure, Link, TcpConnector};
     use crate::sha256::sha256;
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, ClientConnection};
+    use std::fmt;
     use std::io::{self, Read, Write};
     use std::net::{Shutdown, TcpStream};
     use std::sync::{Arc, Mutex, PoisonError};
@@ -290,25 +307,25 @@ mod secure {
     }
 
     impl Tls {
-        pub fn connect(&self, mut stream: TcpStream, host: &str) -> Result<Link, &'static str> {
-            let failed = "unreachable";
+        pub fn connect(&self, mut stream: TcpStream, host: &str) -> Result<Link, Failure> {
+            let failed = |error: &dyn fmt::Display| Failure::new("unreachable", error);
             let name = self.name.as_deref().unwrap_or(host).to_owned();
-            let name = ServerName::try_from(name).map_err(|_| failed)?;
+            let name = ServerName::try_from(name).map_err(|error| failed(&error))?;
             let mut session =
-                ClientConnection::new(self.config.clone(), name).map_err(|_| failed)?;
-            stream.set_read_timeout(Some(super::STEP)).map_err(|_| failed)?;
+                ClientConnection::new(self.config.clone(), name).map_err(|error| failed(&error))?;
+            stream.set_read_timeout(Some(super::STEP)).map_err(|error| failed(&error))?;
             while session.is_handshaking() {
-                session.complete_io(&mut stream).map_err(|_| failed)?;
+                session.complete_io(&mut stream).map_err(|error| failed(&error))?;
             }
             while session.wants_write() {
-                session.write_tls(&mut stream).map_err(|_| failed)?;
+                session.write_tls(&mut stream).map_err(|error| failed(&error))?;
             }
-            stream.set_read_timeout(None).map_err(|_| failed)?;
+            stream.set_read_timeout(None).map_err(|error| failed(&error))?;
             if !self.is_pinned(&session) {
                 let _ = stream.shutdown(Shutdown::Both);
-                return Err("pin_mismatch");
+                return Err(Failure::new("pin_mismatch", "the server's key is not pinned"));
             }
-            link(session, stream).map_err(|_| failed)
+            link(session, stream).map_err(|error| failed(&error))
         }
 
         fn is_pinned(&self, session: &ClientConnection) -> bool {

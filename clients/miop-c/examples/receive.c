@@ -28,13 +28,6 @@ static miop_verdict on_push(void *app, const miop_push *push) {
     return MIOP_TAKEN;
 }
 
-static void on_state(void *app, const miop_state *state) {
-    static const char *const names[] = {"idle", "waiting", "connecting", "binding", "bound",
-                                        "closing", "ended"};
-    (void)app;
-    fprintf(stderr, "%s %s\n", names[state->phase], state->why == NULL ? "" : state->why);
-}
-
 static void interrupt(int number) {
     const char byte = (char)number;
     if (write(interrupts[1], &byte, 1) != 1) _exit(1);
@@ -63,7 +56,7 @@ int main(int count, char **words) {
     config.reports_bytes = sizeof reports;
     config.app = fopen(words[4], "a");
     config.on_push = on_push;
-    config.on_state = on_state;
+    config.on_state = miop_posix_show;
     config.io = miop_posix_io(&posix, path);
     if (config.app == NULL || miop_open(&client, &config) != MIOP_OK) return 1;
     struct sigaction action;

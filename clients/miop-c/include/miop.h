@@ -41,6 +41,9 @@ typedef struct miop_io {
      * -1 failed, MIOP_PIN_MISMATCH. `connecting` tells the same later. */
     int (*connect)(void *context, const char *address);
     int (*connecting)(void *context);
+    /* Whether a token may be shown on this connection: it has TLS, or leads to this machine and
+     * through no proxy. NULL: it may not. */
+    bool (*is_safe)(void *context);
     /* Sends what there is room for: the bytes that were taken, -1 if the connection is lost. */
     long (*send)(void *context, const void *bytes, size_t size);
     /* What has arrived: its bytes, 0 if nothing has, -1 at the end. */
@@ -92,7 +95,7 @@ typedef struct miop_state {
     uint32_t offline_count; /* of BOUND: pushes that the server has stored */
     int64_t until_ms;       /* of WAITING */
     /* Of WAITING and ENDED: a fault of docs/wire/miop.md, a result's word, or connect_failed,
-     * connect_timeout, bind_timeout, pin_mismatch, lost, no_pong, closed. */
+     * connect_timeout, bind_timeout, pin_mismatch, insecure, lost, no_pong, closed. */
     const char *why;
     uint8_t result; /* of ENDED: docs/wire/miop.md, section 9; 0 without one */
 } miop_state;
@@ -102,7 +105,7 @@ typedef struct miop_config {
     size_t address_count;
     const char *product;
     const char *device;
-    /* One proof, or none. A token may only be sent over TLS. */
+    /* One proof, or none. A token is sent only where io.is_safe. */
     const void *secret;
     size_t secret_bytes;
     uint32_t key_id;

@@ -112,12 +112,18 @@ static long receive_some(void *context, void *bytes, size_t size) {
     return count > 0 ? count : later(tls, count);
 }
 
+static bool is_encrypted(void *context) {
+    (void)context;
+    return true;
+}
+
 miop_io miop_openssl_io(miop_openssl *tls, const char *path) {
     miop_io io = miop_posix_io(&tls->posix, path);
     tls->tls = NULL;
     io.context = tls;
     io.connect = dial;
     io.connecting = dialing;
+    io.is_safe = is_encrypted;
     io.send = send_some;
     io.receive = receive_some;
     io.disconnect = hang_up;

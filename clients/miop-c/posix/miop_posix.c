@@ -89,6 +89,23 @@ static int dialing(void *context) { return miop_posix_connecting(context); }
 
 static void hang_up(void *context) { miop_posix_disconnect(context); }
 
+/* The server is on this machine. Behind a proxy no address is, whatever it looks like. */
+static bool is_local(void *context) {
+    miop_posix *posix = context;
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof peer;
+    memset(&peer, 0, sizeof peer);
+    if (posix->proxy != NULL || getpeername(posix->socket, (struct sockaddr *)&peer, &size) != 0) {
+        return false;
+    }
+    if (peer.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&peer;
+        return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+    }
+    const struct sockaddr_in *four = (const struct sockaddr_in *)&peer;
+    return peer.ss_family == AF_INET && ntohl(four->sin_addr.s_addr) >> 24 == 127;
+}
+
 static bool is_later(void) { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 static long send_some(void *context, const void *bytes, size_t size) {
@@ -185,6 +202,7 @@ miop_io miop_posix_io(miop_posix *posix, const char *path) {
     io.context = posix;
     io.connect = dial;
     io.connecting = dialing;
+    io.is_safe = is_local;
     io.send = send_some;
     io.receive = receive_some;
     io.disconnect = hang_up;
@@ -208,4 +226,12 @@ void miop_posix_wait(const miop_posix *posix, const miop_client *client, int64_t
     int64_t left = until_ms == MIOP_NEVER ? -1 : until_ms - now_ms(NULL);
     if (until_ms != MIOP_NEVER && left < 0) left = 0;
     (void)poll(waits, 2, left > INT_MAX ? INT_MAX : (int)left);
+}
+
+void miop_posix_show(void *app, const miop_state *state) {
+    static const char *const names[] = {"idle", "waiting", "connecting", "binding", "bound",
+                                        "closing", "ended"};
+    (void)app;
+    printf("# %s %s\n", names[state->phase], state->why == NULL ? "" : state->why);
+    fflush(stdout);
 }

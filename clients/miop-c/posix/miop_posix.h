@@ -30,4 +30,7 @@ void miop_posix_disconnect(miop_posix *posix);
 void miop_posix_wait(const miop_posix *posix, const miop_client *client, int64_t until_ms,
                      int other);
 
+/* For `on_state` of a first program: prints the state, as a line that begins with #. */
+void miop_posix_show(void *app, const miop_state *state);
+
 #endif

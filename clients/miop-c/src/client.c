@@ -647,9 +647,15 @@ static void dial(miop_client *c) {
     bool begins = c->dials;
     c->dials = false;
     int outcome = begins ? io->connect(io->context, c->current) : io->connecting(io->context);
-    if (outcome > 0) connected(c, now_ms(c));
-    if (outcome == MIOP_PIN_MISMATCH) lost(c, now_ms(c), "pin_mismatch");
-    else if (outcome < 0) lost(c, now_ms(c), "connect_failed");
+    bool is_shown = outcome > 0 && c->config.token != NULL;
+    if (is_shown && (io->is_safe == NULL || !io->is_safe(io->context))) {
+        /* A server that names another one cannot make the device show its token to a network. */
+        lost(c, now_ms(c), "insecure");
+    } else if (outcome > 0) {
+        connected(c, now_ms(c));
+    } else if (outcome < 0) {
+        lost(c, now_ms(c), outcome == MIOP_PIN_MISMATCH ? "pin_mismatch" : "connect_failed");
+    }
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */

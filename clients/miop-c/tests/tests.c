@@ -160,7 +160,7 @@ static miop_config config(void) {
     made.on_push = on_push;
     made.on_state = on_state;
     made.on_too_large = on_large;
-    const miop_io io = {NULL, dial, dialing, send_some, receive_some, hang_up, now_ms, now_ms,
+    const miop_io io = {NULL, dial, dialing, NULL, send_some, receive_some, hang_up, now_ms, now_ms,
                         random_bytes, save_begin, save, save_end, load};
     made.io = io;
     return made;

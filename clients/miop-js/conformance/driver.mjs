@@ -85,7 +85,7 @@ const take = (id) => {
 const commands = {
   hello: () => ({
     library: "holdline-miop for JavaScript", version,
-    features: ["tls", "pins", "socks5", "http_connect",
+    features: ["tls", "pins", "socks5", "http_connect", "detail",
       ...(typeof WebSocket === "undefined" ? [] : ["websocket"])],
   }),
   decode({ bytes, frame_bytes_max = 65_536 }) {

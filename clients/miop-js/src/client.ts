@@ -65,7 +65,7 @@ export interface Options {
   /** The proof: a secret of the product, */
   readonly secret?: Uint8Array;
   readonly keyId?: number;
-  /** or a token, */
+  /** or a token, which is sent only over TLS or to this machine, */
   readonly token?: string | Uint8Array;
   /** or the connection's certificate, */
   readonly certificate?: boolean;
@@ -118,6 +118,7 @@ export class Client implements AsyncIterable<Push> {
   #state: State = { name: "idle" };
   #connection: Connection | null = null;
   #timer: { due: number; cancel: () => void } | null = null;
+  #fault: string | undefined; // of the last connection
   #isRunning = false;
   #isSoon = false;
   #handled: number[] = [];
@@ -282,15 +283,19 @@ export class Client implements AsyncIterable<Push> {
       case "push":
         return this.#handOut(action.record);
       case "connect":
+        this.#fault = undefined;
         return this.#connect(action.address);
       case "disconnect":
         this.#connection?.close();
         this.#connection = null;
         return;
-      case "state":
-        this.#state = action.state;
-        this.#tell(this.#options.onState, action.state);
+      case "state": {
+        const { state } = action;
+        const isFault = state.name === "waiting" && this.#fault !== undefined;
+        this.#state = isFault ? { ...state, detail: this.#fault! } : state;
+        this.#tell(this.#options.onState, this.#state);
         return this.#changed();
+      }
       case "stored":
         return this.#tell(this.#options.onStored, action.clientId);
       case "pulled":
@@ -353,7 +358,7 @@ export class Client implements AsyncIterable<Push> {
     this.#connection = asking;
     const failed = (error: unknown): void => {
       this.#options.onError?.(error);
-      if (this.#connection === asking) this.#lost("credentials_failed");
+      if (this.#connection === asking) this.#lost("credentials_failed", String(error));
     };
     try {
       const proof = this.#credentials();
@@ -366,8 +371,9 @@ export class Client implements AsyncIterable<Push> {
     }
   }
 
-  #lost(why: string): void {
+  #lost(why: string, fault?: string): void {
     this.#connection = null;
+    this.#fault = fault;
     this.#machine.lost(this.#clock.now(), why);
     this.#run();
   }
@@ -375,8 +381,13 @@ export class Client implements AsyncIterable<Push> {
   #dial(address: string, proof: Credentials): void {
     const connector = this.#options.connector ?? webSocketConnector;
     const connection = connector(this.#reachable(address), {
-      opened: () => {
+      opened: (isSafe) => {
         if (this.#connection !== connection) return;
+        if (proof.token !== undefined && !isSafe) {
+          // A server that names another one cannot make the client show its token to a network.
+          connection.close();
+          return this.#lost("insecure", "a token is sent only over TLS");
+        }
         this.#machine.connected(this.#clock.now(), this.#clock.wall(), proof);
         this.#run();
       },
@@ -385,8 +396,8 @@ export class Client implements AsyncIterable<Push> {
         this.#machine.received(this.#clock.now(), bytes);
         this.#run();
       },
-      closed: (why) => {
-        if (this.#connection === connection) this.#lost(why);
+      closed: (why, detail) => {
+        if (this.#connection === connection) this.#lost(why, detail);
       },
     });
     this.#connection = connection;

@@ -9,10 +9,11 @@ export interface Connection {
 
 /** What a connection says. Nothing follows `closed`. */
 export interface ConnectionEvents {
-  opened(): void;
+  /** `isSafe`: others cannot read along, by TLS or since the server is on this machine. */
+  opened(isSafe: boolean): void;
   received(bytes: Uint8Array): void;
-  /** `why` is `connect_failed`, `pin_mismatch` or `lost`. */
-  closed(why: string): void;
+  /** `why` is `connect_failed`, `pin_mismatch` or `lost`; `detail` the platform's words for it. */
+  closed(why: string, detail?: string): void;
 }
 
 /** Opens a connection to an address. */
@@ -74,6 +75,16 @@ export const realClock: Clock = {
   },
 };
 
+/** The host is this machine. */
+export function isLoopback(host: string): boolean {
+  const name = host.replace(/^\[|\]$/g, "").replace(/^::ffff:/, "");
+  return name === "localhost" || name === "::1" || /^127(\.\d+){3}$/.test(name);
+}
+
+function isSafeUrl({ protocol, hostname }: URL): boolean {
+  return protocol === "wss:" || isLoopback(hostname);
+}
+
 /** WebSockets of the platform: addresses are URLs. */
 export const webSocketConnector: Connector = (address, events) => {
   let socket: WebSocket | null = null;
@@ -93,7 +104,7 @@ export const webSocketConnector: Connector = (address, events) => {
   socket.binaryType = "arraybuffer";
   socket.onopen = () => {
     isOpen = true;
-    if (socket !== null) events.opened();
+    if (socket !== null) events.opened(isSafeUrl(new URL(address)));
   };
   socket.onmessage = ({ data }) => {
     if (socket !== null && data instanceof ArrayBuffer) events.received(new Uint8Array(data));

@@ -80,7 +80,13 @@ export type State =
       readonly heartbeat: number;
       readonly offlineCount: number;
     }
-  | { readonly name: "waiting"; readonly until: number; readonly why: string }
+  | {
+      readonly name: "waiting";
+      readonly until: number;
+      readonly why: string;
+      /** The fault of the connection in the platform's words, for people. */
+      readonly detail?: string;
+    }
   | { readonly name: "ended"; readonly why: string; readonly result?: number };
 
 /** What to do. */

@@ -7,7 +7,7 @@ import * as tls from "node:tls";
 
 import { Client as AnyClient, type Options as AnyOptions } from "./client.js";
 import { type Connection, type ConnectionEvents, type Connector, type Store,
-  webSocketConnector } from "./connection.js";
+  isLoopback, webSocketConnector } from "./connection.js";
 import { askProxy } from "./proxy.js";
 
 export * from "./index.js";
@@ -65,11 +65,11 @@ class Tcp implements Connection {
     address: string,
     private readonly events: ConnectionEvents,
     private readonly options: TcpOptions,
-    proxy: URL | null,
+    private readonly proxy: URL | null,
   ) {
     const [, host = "", port = ""] = /^\[?(.*?)\]?:(\d+)$/.exec(address) ?? [];
     // The client must not hear of it before it has the connection.
-    if (host === "" || Number(port) > 65_535) queueMicrotask(() => this.#over("connect_failed"));
+    if (host === "" || Number(port) > 65_535) queueMicrotask(() => this.#over("connect_failed", `no address: ${address}`));
     else this.#connect(host, Number(port), proxy);
   }
 
@@ -96,7 +96,7 @@ class Tcp implements Connection {
       if (proxy === null) return this.#secure(socket, host);
       askProxy(socket, proxy, host, port, (isGood) => {
         if (isGood) this.#secure(socket, host);
-        else socket.destroy();
+        else socket.destroy(new Error("the proxy refused"));
       });
     });
   }
@@ -104,9 +104,10 @@ class Tcp implements Connection {
   /** From here on the end of this socket is the end of the connection. */
   #use(socket: net.Socket): void {
     this.#socket = socket;
-    socket.on("error", () => {}); // "close" follows
+    let fault = "closed by the other side";
+    socket.on("error", (error) => fault = error.message || String(error)); // "close" follows
     socket.on("close", () => {
-      if (this.#socket === socket) this.#over(this.#isOpen ? "lost" : "connect_failed");
+      if (this.#socket === socket) this.#over(this.#isOpen ? "lost" : "connect_failed", fault);
     });
   }
 
@@ -121,7 +122,7 @@ class Tcp implements Connection {
     this.#use(secure);
     secure.on("secureConnect", () => {
       if (this.#isPinned(secure)) return this.#opened(secure);
-      this.#over("pin_mismatch");
+      this.#over("pin_mismatch", "the server's key is not pinned");
       secure.destroy();
     });
   }
@@ -141,13 +142,14 @@ class Tcp implements Connection {
       if (!this.#isOver) this.events.received(data);
     });
     socket.on("end", () => this.#over("lost"));
-    this.events.opened();
+    const isNear = this.proxy === null && isLoopback(socket.remoteAddress ?? "");
+    this.events.opened(Boolean(this.options.tls) || isNear);
   }
 
-  #over(why: string): void {
+  #over(why: string, detail?: string): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.events.closed(why);
+    this.events.closed(why, detail);
   }
 }
 

@@ -102,7 +102,7 @@ function fakes(answers = [server.bindAck(), server.msg(1, 2, 3)]) {
   const sent = { opcodes: [], ids: [] };
   const connector = (_, events) => {
     queueMicrotask(() => {
-      events.opened();
+      events.opened(true);
       for (const answer of answers) events.received(answer);
     });
     return {
@@ -206,7 +206,7 @@ test("a page's secure server is not left for an address that has no name", async
         asked.push(address);
         if (asked.length === 1) {
           queueMicrotask(() => {
-            events.opened();
+            events.opened(true);
             events.received(server.bindAck());
             events.received(redirect);
           });

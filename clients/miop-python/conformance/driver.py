@@ -57,7 +57,7 @@ class Driver:
 
     def hello(self):
         return {"library": "holdline-miop for Python", "version": miop.__version__,
-                "features": ["tls", "pins", "socks5", "http_connect"]}
+                "features": ["tls", "pins", "socks5", "http_connect", "detail"]}
 
     def decode(self, bytes, frame_bytes_max=65536):  # noqa: A002
         try:
@@ -107,7 +107,7 @@ class Driver:
             event.update(resumed=state.resumed, heartbeat=state.heartbeat,
                          offline_count=state.offline_count)
         elif state.name == "waiting":
-            event.update(until=state.until, why=state.why)
+            event.update(until=state.until, why=state.why, detail=state.detail)
         elif state.name == "ended":
             event["why"] = state.why
             if state.result is not None:

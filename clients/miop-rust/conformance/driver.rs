@@ -409,10 +409,11 @@ fn tell_state(state: State) {
             "\"event\":\"state\",\"state\":\"bound\",\"resumed\":{resumed},\
              \"heartbeat\":{heartbeat},\"offline_count\":{offline_count}"
         )),
-        State::Waiting { until, why } => {
-            let why = quote(&why);
+        State::Waiting { until, why, detail } => {
+            let (why, detail) = (quote(&why), quote(&detail));
             say(&format!(
-                "\"event\":\"state\",\"state\":\"waiting\",\"until\":{until},\"why\":{why}"
+                "\"event\":\"state\",\"state\":\"waiting\",\"until\":{until},\"why\":{why},\
+                 \"detail\":{detail}"
             ));
         }
         State::Ended { why, result } => {
@@ -549,7 +550,7 @@ fn hello() -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
         "\"library\":\"holdline-miop for Rust\",\"version\":\"{version}\",\
-         \"features\":[\"socks5\",\"http_connect\"{tls}]"
+         \"features\":[\"socks5\",\"http_connect\",\"detail\"{tls}]"
     )
 }
 

@@ -6,7 +6,7 @@ use crate::machine::{Action, Credentials, Machine, Random, Settings, State};
 use crate::reports::QueueFull;
 use crate::state::Saved;
 use crate::store::{MemoryStore, Store};
-use crate::transport::{Connector, Link, TcpConnector};
+use crate::transport::{Connector, Failure, Link, TcpConnector};
 use crate::wire::Record;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -15,6 +15,9 @@ use std::ops::Deref;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+
+/// A function that hears of events.
+pub type Observer = Box<dyn FnMut(&Event) + Send>;
 
 /// Options of a client: begin with [`Options::new`] and change the fields that you need.
 pub struct Options {
@@ -45,6 +48,9 @@ pub struct Options {
     pub backoff_ms: [u64; 2],
     /// The largest frame that is read.
     pub frame_bytes_max: usize,
+    /// Called with each event, in the client's thread, before it is handed out: for states and
+    /// faults beside [`Client::next_push`], and for logs.
+    pub on_event: Option<Observer>,
     /// Time; a test may set it.
     pub clock: Box<dyn Clock>,
     /// A number from 0 up to 1 for the back-off; `None`: the system's.
@@ -68,6 +74,7 @@ impl Options {
             heartbeat_wish: 0,
             backoff_ms: [1_000, 60_000],
             frame_bytes_max: 1 << 20,
+            on_event: None,
             clock: Box::new(RealClock::default()),
             random: None,
         }
@@ -197,7 +204,7 @@ impl fmt::Debug for Push {
 enum Input {
     Opened(u64, Link),
     Bytes(u64, Vec<u8>),
-    Lost(u64, &'static str),
+    Lost(u64, Failure),
     Acknowledge(u64),
     Reject(u64),
     Do(Box<dyn FnOnce(&mut Machine, u64) + Send>),
@@ -254,10 +261,17 @@ impl Client {
     /// it returns shares a frame with others.
     pub fn start_with(
         mut options: Options,
-        on_event: impl FnMut(Event) + Send + 'static,
+        mut on_event: impl FnMut(Event) + Send + 'static,
     ) -> io::Result<Client> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
         options.check().map_err(invalid)?;
+        let mut observer = options.on_event.take();
+        let on_event = move |event| {
+            if let Some(observe) = &mut observer {
+                observe(&event);
+            }
+            on_event(event);
+        };
         let saved = options.store.load()?.and_then(|text| Saved::from_text(&text));
         let (inputs, receiver) = mpsc::channel();
         let state = Shared(Arc::new((Mutex::new(State::Idle), Condvar::new())));
@@ -286,6 +300,7 @@ impl Client {
             receiver,
             state: state.clone(),
             attempt: 0,
+            fault: String::new(),
             link: None,
             handled: Vec::new(),
             settles: Vec::new(),
@@ -424,6 +439,8 @@ struct Runner {
     state: Shared,
     /// The number of the connection that counts.
     attempt: u64,
+    /// Of the last connection.
+    fault: String,
     link: Option<(Box<dyn Write + Send>, Box<dyn Fn() + Send>)>,
     handled: Vec<u8>,
     settles: Vec<Sender<Option<u64>>>,
@@ -455,7 +472,7 @@ impl Runner {
         match input {
             Input::Opened(attempt, link) if Some(attempt) == current => {
                 self.link = Some((link.writer, link.end));
-                self.machine.connected(now, self.clock.wall());
+                self.machine.connected(now, self.clock.wall(), link.is_safe);
             }
             Input::Opened(_, link) => (link.end)(),
             Input::Bytes(attempt, bytes) if Some(attempt) == current => {
@@ -463,7 +480,8 @@ impl Runner {
             }
             Input::Lost(attempt, why) if Some(attempt) == current => {
                 self.disconnect();
-                self.machine.lost(now, why);
+                self.fault = why.detail;
+                self.machine.lost(now, why.why);
             }
             Input::Bytes(..) | Input::Lost(..) => {}
             Input::Acknowledge(id) => self.machine.acknowledge(id),
@@ -523,7 +541,10 @@ impl Runner {
             }
             Action::Connect(address) => self.connect(address),
             Action::Disconnect => self.disconnect(),
-            Action::State(state) => {
+            Action::State(mut state) => {
+                if let State::Waiting { detail, .. } = &mut state {
+                    *detail = std::mem::take(&mut self.fault);
+                }
                 self.state.set(state.clone());
                 (self.on_event)(Event::State(state));
             }
@@ -539,7 +560,8 @@ impl Runner {
         let connector = self.connector.clone();
         let read = move || read(&*connector, &address, attempt, &inputs);
         if thread::Builder::new().name("holdline-miop-read".into()).spawn(read).is_err() {
-            let _ = self.inputs.send(Input::Lost(attempt, "connect_failed"));
+            let _ =
+                self.inputs.send(Input::Lost(attempt, Failure::new("connect_failed", "no thread")));
         }
     }
 
@@ -572,7 +594,7 @@ fn read(connector: &dyn Connector, address: &str, attempt: u64, inputs: &Sender<
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            _ => return drop(inputs.send(Input::Lost(attempt, "lost"))),
+            _ => return drop(inputs.send(Input::Lost(attempt, Failure::new("lost", "")))),
         }
     }
 }

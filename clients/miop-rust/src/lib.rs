@@ -15,8 +15,11 @@ mod store;
 mod transport;
 pub mod wire;
 
-pub use client::{Client, Ended, Event, Options, Push, ReportError};
+pub use client::{Client, Ended, Event, Observer, Options, Push, ReportError};
 pub use clock::{Clock, ManualClock, RealClock};
 pub use machine::{Credentials, State};
+/// The TLS library, in the version that this one uses, and with one source of cryptography.
+#[cfg(feature = "tls")]
+pub use rustls;
 pub use store::{FileStore, MemoryStore, Store};
-pub use transport::{Connector, TcpConnector};
+pub use transport::{Connector, Failure, Link, TcpConnector};

@@ -43,7 +43,7 @@ pub enum Credentials {
         /// The secret.
         secret: Vec<u8>,
     },
-    /// A token that the API made for this device: over TLS only.
+    /// A token that the API made for this device. It is sent only over TLS or to this machine.
     Token(Vec<u8>),
     /// The certificate of the TLS connection.
     Certificate,
@@ -110,6 +110,8 @@ pub enum State {
         until: u64,
         /// Why the connection ended.
         why: String,
+        /// The fault of the connection in the system's words, for people; it may be empty.
+        detail: String,
     },
     /// The client waits for the server's answer to its UNBIND.
     Closing,
@@ -358,7 +360,7 @@ impl Machine {
     // -- what happens
 
     /// The connection that was asked for is open.
-    pub fn connected(&mut self, now: u64, wall_ms: u64) {
+    pub fn connected(&mut self, now: u64, wall_ms: u64, is_safe: bool) {
         if self.phase != Phase::Connecting {
             return;
         }
@@ -367,6 +369,10 @@ impl Machine {
         self.become_(Phase::Binding, Some(now + BIND_MS));
         self.say(State::Binding);
         let bind = self.bind(wall_ms);
+        if bind.token.is_some() && !is_safe {
+            // A server that names another one cannot make the client show its token to a network.
+            return self.leave(now, &End::by("insecure"));
+        }
         self.send(now, &Frame::new(opcode::BIND, bind));
     }
 
@@ -762,7 +768,7 @@ impl Machine {
         let random = self.settings.random.unit();
         let until = now + self.backoff.next(random, end.hint_ms);
         self.become_(Phase::Waiting, Some(until));
-        self.say(State::Waiting { until, why: end.why.clone() });
+        self.say(State::Waiting { until, why: end.why.clone(), detail: String::new() });
     }
 
     fn corrects_clock(&mut self, end: &End) -> bool {

@@ -13,15 +13,32 @@ pub struct Link {
     pub reader: Box<dyn Read + Send>,
     /// Frames of the device.
     pub writer: Box<dyn Write + Send>,
+    /// Tokens may be shown: TLS, or a server on this machine without a proxy.
+    pub is_safe: bool,
     /// Ends the connection; bytes that were written before still leave.
     pub end: Box<dyn Fn() + Send>,
 }
 
-/// Opens connections. The error is the word that the client's state shows: `connect_failed` or
-/// `pin_mismatch`.
+/// Why a connection was not opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The word that the client's state shows: `connect_failed` or `pin_mismatch`.
+    pub why: &'static str,
+    /// The fault in the system's words, for people.
+    pub detail: String,
+}
+
+impl Failure {
+    /// A word, and what the system said.
+    pub fn new(why: &'static str, detail: impl ToString) -> Failure {
+        Failure { why, detail: detail.to_string() }
+    }
+}
+
+/// Opens connections.
 pub trait Connector: Send + Sync {
     /// Opens one to `host:port`. It may block.
-    fn connect(&self, address: &str) -> Result<Link, &'static str>;
+    fn connect(&self, address: &str) -> Result<Link, Failure>;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,21 +100,23 @@ impl TcpConnector {
 }
 
 impl Connector for TcpConnector {
-    fn connect(&self, address: &str) -> Result<Link, &'static str> {
-        let stream = self.open(address).map_err(|_| "connect_failed")?;
+    fn connect(&self, address: &str) -> Result<Link, Failure> {
+        let failed = |error| Failure::new("connect_failed", error);
+        let stream = self.open(address).map_err(failed)?;
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             let host = split(address).map_or("", |(host, _)| host);
             return tls.connect(stream, host);
         }
-        plain(stream).map_err(|_| "connect_failed")
+        let is_local = stream.peer_addr().is_ok_and(|address| address.ip().is_loopback());
+        plain(stream, self.proxy.is_none() && is_local).map_err(failed)
     }
 }
 
-fn plain(stream: TcpStream) -> io::Result<Link> {
+fn plain(stream: TcpStream, is_safe: bool) -> io::Result<Link> {
     let (reader, writer) = (stream.try_clone()?, stream.try_clone()?);
     let end = move || drop(stream.shutdown(Shutdown::Both));
-    Ok(Link { reader: Box::new(reader), writer: Box::new(writer), end: Box::new(end) })
+    Ok(Link { reader: Box::new(reader), writer: Box::new(writer), is_safe, end: Box::new(end) })
 }
 
 fn dial(address: &str) -> io::Result<TcpStream> {
@@ -231,10 +250,11 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
 mod secure {
     //! TLS by rustls. One lock for both directions: the reader waits for bytes without it.
 
-    use super::{base64, Link, TcpConnector};
+    use super::{base64, Failure, Link, TcpConnector};
     use crate::sha256::sha256;
     use rustls::pki_types::ServerName;
     use rustls::{ClientConfig, ClientConnection};
+    use std::fmt;
     use std::io::{self, Read, Write};
     use std::net::{Shutdown, TcpStream};
     use std::sync::{Arc, Mutex, PoisonError};
@@ -262,25 +282,25 @@ mod secure {
     }
 
     impl Tls {
-        pub fn connect(&self, mut stream: TcpStream, host: &str) -> Result<Link, &'static str> {
-            let failed = "connect_failed";
+        pub fn connect(&self, mut stream: TcpStream, host: &str) -> Result<Link, Failure> {
+            let failed = |error: &dyn fmt::Display| Failure::new("connect_failed", error);
             let name = self.name.as_deref().unwrap_or(host).to_owned();
-            let name = ServerName::try_from(name).map_err(|_| failed)?;
+            let name = ServerName::try_from(name).map_err(|error| failed(&error))?;
             let mut session =
-                ClientConnection::new(self.config.clone(), name).map_err(|_| failed)?;
-            stream.set_read_timeout(Some(super::STEP)).map_err(|_| failed)?;
+                ClientConnection::new(self.config.clone(), name).map_err(|error| failed(&error))?;
+            stream.set_read_timeout(Some(super::STEP)).map_err(|error| failed(&error))?;
             while session.is_handshaking() {
-                session.complete_io(&mut stream).map_err(|_| failed)?;
+                session.complete_io(&mut stream).map_err(|error| failed(&error))?;
             }
             while session.wants_write() {
-                session.write_tls(&mut stream).map_err(|_| failed)?;
+                session.write_tls(&mut stream).map_err(|error| failed(&error))?;
             }
-            stream.set_read_timeout(None).map_err(|_| failed)?;
+            stream.set_read_timeout(None).map_err(|error| failed(&error))?;
             if !self.is_pinned(&session) {
                 let _ = stream.shutdown(Shutdown::Both);
-                return Err("pin_mismatch");
+                return Err(Failure::new("pin_mismatch", "the server's key is not pinned"));
             }
-            link(session, stream).map_err(|_| failed)
+            link(session, stream).map_err(|error| failed(&error))
         }
 
         fn is_pinned(&self, session: &ClientConnection) -> bool {
@@ -333,7 +353,8 @@ mod secure {
             let _ = session.write_tls(&mut &stream);
             let _ = stream.shutdown(Shutdown::Both);
         };
-        Ok(Link { reader: Box::new(reader), writer: Box::new(writer), end: Box::new(end) })
+        let (reader, writer) = (Box::new(reader), Box::new(writer));
+        Ok(Link { reader, writer, is_safe: true, end: Box::new(end) })
     }
 
     struct Reader {

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"sync"
@@ -114,7 +115,7 @@ func (d *driver) do(c *command) (answer, error) {
 	switch c.Do {
 	case "hello":
 		return answer{"library": "im-go", "version": im.Version,
-			"features": []string{"manual", "heartbeat", "schema", "tls", "pins", "socks5", "http_connect"}}, nil
+			"features": []string{"manual", "heartbeat", "schema", "tls", "pins", "socks5", "http_connect", "detail"}}, nil
 	case "decode":
 		return decode(must(hex.DecodeString(c.Bytes))), nil
 	case "schema":
@@ -319,7 +320,7 @@ func (d *driver) listen(o *im.Options, life int) {
 		what := answer{"event": "state", "state": s.Name, "address": s.Address,
 			"account": s.Account, "why": s.Why}
 		if s.Name == im.Waiting {
-			what["until"] = s.Until.Sub(begin).Milliseconds()
+			what["until"], what["detail"] = s.Until.Sub(begin).Milliseconds(), fmt.Sprint(s.Fault)
 		}
 		say(what)
 	}

@@ -132,6 +132,7 @@ class Client:
         self._changed: Optional[asyncio.Event] = None
         self._running = self._soon = False
         self._link: Optional[_Link] = None
+        self._fault = ""  # of the last connection
         self._timer: Tuple[Optional[int], Any] = (None, None)
         self._asked: Dict[int, "asyncio.Future[Any]"] = {}
         self._handled: List[str] = []
@@ -299,15 +300,18 @@ class Client:
         elif isinstance(action, m.Told):
             self._tell(self.on_told, action.name, action.frame)
         elif isinstance(action, m.Connect):
+            self._fault = ""
             self._link = _Link(self, action.address)
         elif isinstance(action, m.Disconnect):
             if self._link:
                 self._link.close()
                 self._link = None
         elif isinstance(action, State):
+            if action.name == "waiting" and self._fault:
+                action = action._replace(detail=self._fault)
             self.state = action
             self.account = action.account or self.account
-            log.debug("%s %s", action.name, action.why or action.address)
+            log.debug("%s %s %s", action.name, action.why or action.address, action.detail)
             self._tell(self.on_state, action)
             self._event().set()
         else:
@@ -399,9 +403,9 @@ class Client:
             self._machine.received(self._clock.now(), data)
             self._run()
 
-    def _lost(self, link: "_Link", why: str) -> None:
+    def _lost(self, link: "_Link", why: str, fault: str = "") -> None:
         if link is self._link:
-            self._link = None
+            self._link, self._fault = None, fault
             self._machine.lost(self._clock.now(), why)
             self._run()
 
@@ -424,18 +428,15 @@ class _Link(asyncio.Protocol):
             proof = client._credentials()
             if inspect.isawaitable(proof):
                 proof = await proof
-        except Exception:
+        except Exception as error:
             log.exception("the credentials are not to be had")
-            return client._lost(self, "credentials_failed")
-        why = "unreachable"
+            return client._lost(self, "credentials_failed", repr(error))
         try:
             self._stream = await client._transport.connect(address, lambda: self)
         except PinMismatch:
-            why = "pin_mismatch"
+            return client._lost(self, "pin_mismatch", "the server's key is not pinned")
         except (OSError, ValueError) as error:  # of TLS, proxies and addresses, too
-            log.debug("%s: %s", address, error)
-        if self._stream is None:
-            return client._lost(self, why)
+            return client._lost(self, "unreachable", str(error) or repr(error))
         if client._link is not self:
             return self._stream.abort()
         # Behind a proxy every address is of another machine.
@@ -444,7 +445,7 @@ class _Link(asyncio.Protocol):
         if (proof.token or proof.login_token) and not is_safe:
             # A server that names another one cannot make the client show its token to a network.
             self._stream.abort()
-            return client._lost(self, "insecure")
+            return client._lost(self, "insecure", "a token is sent only over TLS")
         client._opened(self, proof, is_safe)
         for data in self._early:
             client._received(self, data)

@@ -48,13 +48,14 @@ class Credentials(NamedTuple):
 
 class State(NamedTuple):
     """What the client does: `connecting` (`address`), `online` (`account`), `waiting` (`until`,
-    `why`), `ended` (`why`)."""
+    `why`; `detail`: the fault of the connection in the system's words), `ended` (`why`)."""
 
     name: str
     address: str = ""
     account: str = ""
     until: int = 0
     why: str = ""
+    detail: str = ""
 
 
 class Connect(NamedTuple):

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"sync"
@@ -117,7 +118,7 @@ func (d *driver) do(c *command) (answer, error) {
 	switch c.Do {
 	case "hello":
 		return answer{"library": "miop-go", "version": miop.Version,
-			"features": []string{"tls", "pins", "socks5", "http_connect"}}, nil
+			"features": []string{"tls", "pins", "socks5", "http_connect", "detail"}}, nil
 	case "decode":
 		return decode(c)
 	case "encode":
@@ -297,6 +298,7 @@ func (d *driver) listen(o *miop.Options, life int) {
 			what["offline_count"] = s.OfflineCount
 		case miop.Waiting:
 			what["until"], what["why"] = s.Until.Sub(begin).Milliseconds(), s.Why
+			what["detail"] = fmt.Sprint(s.Fault)
 		case miop.Ended:
 			what["why"] = s.Why
 			if s.Result != 0 {

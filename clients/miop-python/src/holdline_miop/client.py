@@ -4,6 +4,7 @@ import asyncio
 import collections
 import contextlib
 import inspect
+import ipaddress
 import json
 import logging
 import os
@@ -77,7 +78,8 @@ class Client:
 
     `address` is `host:port`, or a list of them. The proof is `secret` (with `key_id`), `token`, or
     `certificate=True` (with a certificate in `tls`); or `credentials`, a function or a coroutine
-    function that returns Credentials, is asked before each connection. `tls` is an `ssl.SSLContext`, or True for the system's authorities.
+    function that returns Credentials, is asked before each connection. A token is sent only over
+    TLS or to this machine. `tls` is an `ssl.SSLContext`, or True for the system's authorities.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class Client:
             token = token.encode()
         proof = Credentials(secret, key_id, token, certificate)
         self._credentials = credentials or (lambda: proof)
+        self._is_encrypted, self._is_relayed = bool(tls), bool(proxy)
         self._transport = Transport(_context(tls), server_name, pins, proxy)
         self._store = store or MemoryStore()
         self._manual = manual
@@ -125,6 +128,7 @@ class Client:
         self._changed: Optional[asyncio.Event] = None
         self._running = False
         self._link: Optional[_Link] = None
+        self._fault = ""  # of the last connection
         self._timer: Tuple[Optional[int], Any] = (None, None)
         self._handled: List[int] = []
         self._soon = False
@@ -259,14 +263,17 @@ class Client:
         elif isinstance(action, m.Pushed):
             self._hand_out(Push(self, action.record))
         elif isinstance(action, m.Connect):
+            self._fault = ""
             self._link = _Link(self, action.address)
         elif isinstance(action, m.Disconnect):
             if self._link:
                 self._link.close()
                 self._link = None
         elif isinstance(action, State):
+            if action.name == "waiting" and self._fault:
+                action.detail = self._fault
             self.state = action
-            log.debug("%s %s", action.name, action.why or action.address)
+            log.debug("%s %s %s", action.name, action.why or action.address, action.detail)
             self._tell(self.on_state, action)
             self._event().set()
         elif isinstance(action, m.Stored):
@@ -346,9 +353,9 @@ class Client:
             self._machine.received(self._clock.now(), data)
             self._run()
 
-    def _lost(self, link: "_Link", why: str) -> None:
+    def _lost(self, link: "_Link", why: str, fault: str = "") -> None:
         if link is self._link:
-            self._link = None
+            self._link, self._fault = None, fault
             self._machine.lost(self._clock.now(), why)
             self._run()
 
@@ -371,20 +378,23 @@ class _Link(asyncio.Protocol):
             proof = client._credentials()
             if inspect.isawaitable(proof):
                 proof = await proof
-        except Exception:
+        except Exception as error:
             log.exception("the credentials are not to be had")
-            return client._lost(self, "credentials_failed")
-        why = "connect_failed"
+            return client._lost(self, "credentials_failed", repr(error))
         try:
             self._stream = await client._transport.connect(address, lambda: self)
         except PinMismatch:
-            why = "pin_mismatch"
+            return client._lost(self, "pin_mismatch", "the server's key is not pinned")
         except (OSError, ValueError) as error:  # of TLS, proxies and addresses, too
-            log.debug("%s: %s", address, error)
-        if self._stream is None:
-            return client._lost(self, why)
+            return client._lost(self, "connect_failed", str(error) or repr(error))
         if client._link is not self:
             return self._stream.abort()
+        # Behind a proxy every address is of another machine.
+        is_local = not client._is_relayed and _is_local(self._stream.get_extra_info("peername"))
+        if proof.token is not None and not client._is_encrypted and not is_local:
+            # A server that names another one cannot make the client show its token to a network.
+            self._stream.abort()
+            return client._lost(self, "insecure", "a token is sent only over TLS")
         client._opened(self, proof)
         for data in self._early:
             client._received(self, data)
@@ -414,6 +424,10 @@ class _Link(asyncio.Protocol):
         self._is_lost = True
         if self._stream is not None:
             self._client._lost(self, "lost")
+
+
+def _is_local(peer: Any) -> bool:
+    return bool(peer) and ipaddress.ip_address(peer[0].partition("%")[0]).is_loopback
 
 
 def _context(tls: Union[ssl.SSLContext, bool, None]) -> Optional[ssl.SSLContext]:

@@ -102,6 +102,8 @@ class State:
     until: int = 0
     why: str = ""
     result: Optional[int] = None
+    #: Of waiting: the fault of the connection in the system's words, for people.
+    detail: str = ""
 
 
 @dataclass

@@ -70,6 +70,7 @@ public final class Client implements AutoCloseable {
     private List<Long> places = new ArrayList<>();
     private Link link;
     private Dialer.Attempt attempt;
+    private Exception fault; // of the last connection
     private State end;
 
     Client(Options options) throws IOException {
@@ -295,10 +296,10 @@ public final class Client implements AutoCloseable {
             why = "unreachable";
             made = adopt(mine, mine.open(), proof);
         } catch (Dialer.PinMismatch wrong) {
-            lost(mine, "pin_mismatch");
+            lost(mine, "pin_mismatch", wrong);
             return;
         } catch (IOException failed) {
-            lost(mine, why);
+            lost(mine, why, failed);
             return;
         }
         if (made == null) {
@@ -314,7 +315,7 @@ public final class Client implements AutoCloseable {
             // As an end.
         }
         made.abort();
-        lost(mine, "disconnected");
+        lost(mine, "disconnected", null);
     }
 
     private synchronized void received(Dialer.Attempt mine, byte[] bytes, int count) {
@@ -323,8 +324,9 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    private synchronized void lost(Dialer.Attempt mine, String why) {
+    private synchronized void lost(Dialer.Attempt mine, String why, Exception failed) {
         if (mine == attempt) {
+            fault = failed;
             turn(now -> machine.lost(now, why));
         }
     }
@@ -342,6 +344,7 @@ public final class Client implements AutoCloseable {
         if (proof.isToken() && !isSafe) {
             // A server that names another one cannot make it show its token to a network.
             socket.close();
+            fault = new IOException("a token needs TLS");
             turn(now -> machine.lost(now, "insecure"));
             return null;
         }
@@ -381,6 +384,7 @@ public final class Client implements AutoCloseable {
         public void connect(String address) {
             Dialer.Attempt made = dialer.attempt(address);
             attempt = made;
+            fault = null;
             Thread thread = new Thread(() -> live(made), "im-connection");
             thread.setDaemon(true);
             thread.start();
@@ -467,6 +471,9 @@ public final class Client implements AutoCloseable {
 
         @Override
         public void state(State state) {
+            if (state.name() == State.Name.WAITING) {
+                state.fault = fault;
+            }
             events.add(() -> options.onState.accept(state));
             if (state.name() == State.Name.ENDED) {
                 ended(state);

@@ -22,6 +22,10 @@ final class Dialer {
     /** No key of the server is pinned. */
     static final class PinMismatch extends IOException {
         private static final long serialVersionUID = 1;
+
+        PinMismatch() {
+            super("the server's key is not pinned");
+        }
     }
 
     private final Options options;

@@ -12,6 +12,7 @@ public final class State {
     String account = "";
     long untilMs;
     String why = "";
+    Exception fault;
 
     State(Name name) {
         this.name = name;
@@ -46,9 +47,15 @@ public final class State {
         return why;
     }
 
+    /** Of WAITING: what was wrong with the connection; null if that is not known. */
+    public Exception fault() {
+        return fault;
+    }
+
     @Override
     public String toString() {
         String text = name.toString().toLowerCase(Locale.ROOT);
-        return why.isEmpty() ? text : text + " (" + why + ")";
+        String more = fault == null ? "" : ": " + fault;
+        return why.isEmpty() ? text : text + " (" + why + more + ")";
     }
 }

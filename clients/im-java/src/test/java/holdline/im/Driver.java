@@ -74,7 +74,7 @@ public final class Driver {
             case "hello":
                 answer.put("library", "im-java");
                 answer.put("version", Client.VERSION);
-                answer.put("features", List.of("manual", "heartbeat", "tls", "pins", "socks5", "http_connect"));
+                answer.put("features", List.of("manual", "heartbeat", "tls", "pins", "socks5", "http_connect", "detail"));
                 break;
             case "decode":
                 decode(bytes(text(c, "bytes")), answer);
@@ -272,6 +272,7 @@ public final class Driver {
             what.put("account", state.account());
             what.put("until", state.untilMs());
             what.put("why", state.why());
+            what.put("detail", String.valueOf(state.fault()));
             say(mine, "state", what);
         });
     }

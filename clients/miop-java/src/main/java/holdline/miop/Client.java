@@ -50,6 +50,7 @@ public final class Client implements AutoCloseable {
     private final Machine machine;
     private Link link;
     private Dialer.Attempt attempt;
+    private Exception fault; // of the last connection
     private State end;
 
     Client(Options options) throws IOException {
@@ -258,13 +259,14 @@ public final class Client implements AutoCloseable {
     /** The life of one connection, on a thread of its own. */
     private void live(Dialer.Attempt attempt, long conn) {
         Link made;
+        String why = "credentials_failed";
         try {
             String token = options.token == null ? null : options.token.token();
-            Socket socket = attempt.open();
-            made = adopt(socket, conn, token);
+            why = "connect_failed";
+            made = adopt(attempt.open(), conn, token);
         } catch (IOException failed) {
-            String why = failed instanceof Dialer.PinMismatch ? "pin_mismatch" : "connect_failed";
-            turn(now -> machine.closed(now, conn, why));
+            boolean isPinned = failed instanceof Dialer.PinMismatch;
+            failed(conn, isPinned ? "pin_mismatch" : why, failed);
             return;
         }
         if (made == null) {
@@ -282,13 +284,21 @@ public final class Client implements AutoCloseable {
         turn(now -> machine.closed(now, conn, "lost"));
     }
 
+    private synchronized void failed(long conn, String why, Exception failed) {
+        if (machine.isConnecting(conn)) {
+            fault = failed;
+        }
+        turn(now -> machine.closed(now, conn, why));
+    }
+
     /** A connection that is there; null if it is not wanted any more. */
     private synchronized Link adopt(Socket socket, long conn, String token) throws IOException {
         // Behind a proxy every address is of another machine.
         boolean isLocal = options.proxy == null && socket.getInetAddress().isLoopbackAddress();
         if (token != null && options.tls == null && !isLocal) {
             socket.close(); // a server that redirects cannot make it show its token to a network
-            throw new IOException("a token needs TLS");
+            failed(conn, "insecure", new IOException("a token needs TLS"));
+            return null;
         }
         if (!machine.isConnecting(conn)) {
             socket.close();
@@ -329,6 +339,7 @@ public final class Client implements AutoCloseable {
         public void connect(long conn, String address) {
             Dialer.Attempt made = dialer.attempt(address);
             attempt = made;
+            fault = null;
             Thread thread = new Thread(() -> live(made, conn), "miop-connection");
             thread.setDaemon(true);
             thread.start();
@@ -352,6 +363,9 @@ public final class Client implements AutoCloseable {
 
         @Override
         public void state(State state) {
+            if (state.name() == State.Name.WAITING) {
+                state.fault = fault;
+            }
             events.add(() -> options.onState.accept(state));
             if (state.name() == State.Name.ENDED) {
                 ended(state);

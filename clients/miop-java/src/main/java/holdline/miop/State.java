@@ -12,6 +12,7 @@ public final class State {
     int offlineCount;
     long untilMs;
     String why = "";
+    Exception fault;
     int result;
 
     State(Name name) {
@@ -62,9 +63,15 @@ public final class State {
         return result;
     }
 
+    /** Of WAITING: what was wrong with the connection; null if that is not known. */
+    public Exception fault() {
+        return fault;
+    }
+
     @Override
     public String toString() {
         String text = name.toString().toLowerCase(java.util.Locale.ROOT);
-        return why.isEmpty() ? text : text + " (" + why + ")";
+        String more = fault == null ? "" : ": " + fault;
+        return why.isEmpty() ? text : text + " (" + why + more + ")";
     }
 }

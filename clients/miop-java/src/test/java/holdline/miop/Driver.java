@@ -70,7 +70,7 @@ public final class Driver {
             case "hello":
                 answer.put("library", "miop-java");
                 answer.put("version", Client.VERSION);
-                answer.put("features", List.of("tls", "pins", "socks5", "http_connect"));
+                answer.put("features", List.of("tls", "pins", "socks5", "http_connect", "detail"));
                 break;
             case "decode":
                 decode(c, answer);
@@ -248,6 +248,7 @@ public final class Driver {
             what.put("offline_count", state.offlineCount());
             what.put("until", state.untilMs());
             what.put("why", state.why());
+            what.put("detail", String.valueOf(state.fault()));
             if (state.result() != 0) {
                 what.put("result", state.result());
             }
