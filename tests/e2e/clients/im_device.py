@@ -8,33 +8,30 @@ most libraries JSON in `ann.json`, whose `last` is the place up to which it has 
 
 import json
 import os
-import shutil
-import tempfile
+import re
 
-from clients.device import ADDRESS, Program, quick_start, restart
-from fixture import Case, poll
+from clients.device import Program, QuickStart, restart
+from fixture import poll
 from im.wire import Device, schema
 
 
-class ImQuickStart(Case):
-    """Runs the `command` of a library; `LIBRARY` and `LANGUAGE` name the block of its README."""
+def last_of_lines(state):
+    """The place in a store that is lines of text."""
+    found = re.search(r"^last (\d+)$", state.decode(), re.M)
+    return int(found[1]) if found else 0
 
-    SHARED = False
-    LIBRARY = LANGUAGE = None
+
+class ImQuickStart(QuickStart):
+    """The same for IM: the program writes its state into `STATE`."""
+
     STATE = "ann.json"
 
     def setUp(self):
         super().setUp()
         schema()
-        self.folder = tempfile.mkdtemp(prefix="holdline-client-")
-        self.addCleanup(shutil.rmtree, self.folder)
 
-    def command(self, folder, source):
-        """The command that runs this source, and its environment."""
-        raise NotImplementedError
-
-    def run_program(self, command, env):
-        program = Program(command, self.folder, env)
+    def run_program(self, command):
+        program = Program(command, self.folder)
         self.addCleanup(program.kill)
         return program
 
@@ -64,12 +61,10 @@ class ImQuickStart(Case):
 
     def nothing_is_lost_or_doubled(self):
         server = self.start()
-        source = quick_start(self.LIBRARY, self.LANGUAGE, (ADDRESS, self.STATE, "Hello"))
-        source = source.replace(ADDRESS, "%s:%d" % server.ports["any"])
-        command, env = self.command(self.folder, source)
-        self.bob(server)  # has an account now: to an unknown one Hello would be refused
+        command = self.printed(server, (self.STATE, "Hello")).make(self.folder)
+        self.bob(server)  # whose first login creates the account
         # Begins at the end of the inbox, which must be there.
-        program = self.run_program(command, env)
+        program = self.run_program(command)
         poll(lambda: self.hellos(server) == 1, "Hello has come")
         expected, got = [], []
 
@@ -87,7 +82,7 @@ class ImQuickStart(Case):
         poll(lambda: self.last() >= place, "all is acknowledged")
         program.kill()
         say("for a new process")
-        program = self.run_program(command, env)
+        program = self.run_program(command)
         got.append(program.next())
         say("the last")
         got.append(program.next())

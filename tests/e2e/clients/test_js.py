@@ -3,6 +3,7 @@ TCP and over WebSocket, and a page in Chromium."""
 
 import http.server
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -10,7 +11,7 @@ import threading
 import unittest
 
 import fixture
-from clients.device import ADDRESS, CLIENTS, QuickStart, restart
+from clients.device import CLIENTS, QuickStart, restart
 from fixture import Case, poll
 from test_browser import FLAGS
 
@@ -36,30 +37,16 @@ def has_websocket():
 
 class JavaScript(QuickStart):
     LIBRARY, LANGUAGE = "miop-js", "js"
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.package = compiled(cls)
-
-    def command(self, folder, source):
-        modules = os.path.join(folder, "node_modules")
-        os.makedirs(modules, exist_ok=True)
-        link = os.path.join(modules, "holdline-miop")
-        if not os.path.islink(link):
-            os.symlink(self.package, link)
-        path = os.path.join(folder, "quick-start.mjs")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(source)
-        return ["node", *([WEBSOCKET] if "ws://" in source else []), path], None
+    NEEDS = ("node", "npm")
 
     def test_the_quick_start_loses_and_doubles_nothing_over_kills(self):
         self.nothing_is_lost_or_doubled()
 
     @unittest.skipUnless(has_websocket(), "this Node has no WebSocket")
     def test_the_quick_start_loses_and_doubles_nothing_over_kills_with_websocket(self):
-        self.nothing_is_lost_or_doubled(lambda source: source.replace(
-            f'"{ADDRESS}"', f'"ws://{ADDRESS}/miop"'))
+        self.nothing_is_lost_or_doubled(
+            lambda source: re.sub(r'address: "(.*)"', r'address: "ws://\1/miop"', source),
+            [f"NODE_OPTIONS={WEBSOCKET}"])
 
 
 PAGE = """<!doctype html><meta charset="utf-8"><script type="module">

@@ -1,33 +1,11 @@
 """The Rust library of MIOP 7: its quick start, against a server that is killed."""
 
-import os
-import shutil
-import subprocess
-import unittest
-
-from clients.device import CLIENTS, QuickStart
-
-CARGO = os.environ.get("CARGO", "cargo")
+from clients.device import QuickStart
 
 
-@unittest.skipUnless(shutil.which(CARGO), "cargo is not installed")
 class Rust(QuickStart):
     LIBRARY, LANGUAGE = "miop-rust", "rust"
-
-    def command(self, folder, source):
-        library = os.path.join(CLIENTS, self.LIBRARY)
-        os.makedirs(os.path.join(folder, "src"))
-        with open(os.path.join(folder, "src", "main.rs"), "w", encoding="utf-8") as file:
-            file.write(source)
-        with open(os.path.join(folder, "Cargo.toml"), "w", encoding="utf-8") as file:
-            file.write('[package]\nname = "quickstart"\nversion = "0.0.0"\nedition = "2021"\n\n'
-                       f'[workspace]\n\n[dependencies]\nholdline-miop = {{ path = "{library}" }}\n')
-        # The lock says which version of the optional TLS is meant: nothing is looked up.
-        shutil.copy(os.path.join(library, "Cargo.lock"), folder)
-        target = os.path.join(folder, "target")
-        subprocess.run([CARGO, "build", "--quiet", "--offline"], cwd=folder, check=True,
-                       env={**os.environ, "CARGO_TARGET_DIR": target})
-        return [os.path.join(target, "debug", "quickstart")], None
+    NEEDS = ("cargo",)
 
     def test_the_quick_start_loses_and_doubles_nothing_over_kills(self):
         self.nothing_is_lost_or_doubled()
