@@ -53,20 +53,22 @@ class ManualClock {
   }
 }
 
-/** Its keys begin with the URL, which is another one in each scenario. */
+// The keys begin with the URL, which is another one in each scenario; account and name remain.
+const short = (key) => key.split(":").slice(-2).join(":");
+
 class Storage extends MemoryStorage {
   items = {};
 
   getItem(key) {
-    return this.items[key.split(":").at(-1)] ?? null;
+    return this.items[short(key)] ?? null;
   }
 
   setItem(key, value) {
-    this.items[key.split(":").at(-1)] = value;
+    this.items[short(key)] = value;
   }
 
   removeItem(key) {
-    delete this.items[key.split(":").at(-1)];
+    delete this.items[short(key)];
   }
 }
 

@@ -829,7 +829,7 @@ mod tests {
     fn bound() -> Machine {
         let mut machine = machine(None);
         machine.start(0);
-        machine.connected(0, 0);
+        machine.connected(0, 0, true);
         let properties = Properties {
             result: Some(0),
             heartbeat: Some(300),

@@ -353,6 +353,11 @@ class Client:
             self._machine.received(self._clock.now(), data)
             self._run()
 
+    def _is_safe(self, stream: asyncio.Transport) -> bool:
+        """Others cannot read along. Behind a proxy every address is of another machine."""
+        is_local = not self._is_relayed and _is_local(stream.get_extra_info("peername"))
+        return self._is_encrypted or is_local
+
     def _lost(self, link: "_Link", why: str, fault: str = "") -> None:
         if link is self._link:
             self._link, self._fault = None, fault
@@ -389,9 +394,7 @@ class _Link(asyncio.Protocol):
             return client._lost(self, "connect_failed", str(error) or repr(error))
         if client._link is not self:
             return self._stream.abort()
-        # Behind a proxy every address is of another machine.
-        is_local = not client._is_relayed and _is_local(self._stream.get_extra_info("peername"))
-        if proof.token is not None and not client._is_encrypted and not is_local:
+        if proof.token is not None and not client._is_safe(self._stream):
             # A server that names another one cannot make the client show its token to a network.
             self._stream.abort()
             return client._lost(self, "insecure", "a token is sent only over TLS")
