@@ -13,7 +13,7 @@ import type { Transient } from "./transient.js";
 import type { ImError } from "./words.js";
 
 /** How far a client is. */
-export type State =
+export type State = { readonly error?: ImError } & (
   /** Not connected, and not about to be. */
   | { readonly name: "idle" }
   | { readonly name: "connecting" }
@@ -22,7 +22,8 @@ export type State =
   /** The connection was lost; it connects again after so many milliseconds. */
   | { readonly name: "waiting"; readonly retryMs: number; readonly error: ImError }
   /** The server let it in no more, and coming back by itself would not help. */
-  | { readonly name: "ended"; readonly error: ImError };
+  | { readonly name: "ended"; readonly error: ImError }
+);
 
 /** A part of a conversation. */
 export interface History {

@@ -70,8 +70,8 @@ export interface Saved {
   heartbeat: Record<string, Learned>;
 }
 
-/** Where the client is. */
-export type State =
+/** Where the client is. `detail` is the fault of a connection in the platform's words, for people. */
+export type State = { readonly why?: string; readonly detail?: string } & (
   | { readonly name: "idle" | "binding" | "closing" }
   | { readonly name: "connecting"; readonly address: string }
   | {
@@ -80,14 +80,9 @@ export type State =
       readonly heartbeat: number;
       readonly offlineCount: number;
     }
-  | {
-      readonly name: "waiting";
-      readonly until: number;
-      readonly why: string;
-      /** The fault of the connection in the platform's words, for people. */
-      readonly detail?: string;
-    }
-  | { readonly name: "ended"; readonly why: string; readonly result?: number };
+  | { readonly name: "waiting"; readonly until: number; readonly why: string }
+  | { readonly name: "ended"; readonly why: string; readonly result?: number }
+);
 
 /** What to do. */
 export type Action =

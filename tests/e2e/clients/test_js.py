@@ -11,7 +11,7 @@ import threading
 import unittest
 
 import fixture
-from clients.device import CLIENTS, QuickStart, restart
+from clients.device import CLIENTS, Printed, QuickStart, restart
 from fixture import Case, poll
 from test_browser import FLAGS
 
@@ -20,14 +20,14 @@ TSC = os.environ.get("TSC") or os.path.join(fixture.TARGET, "npm", "node_modules
 WEBSOCKET = "--experimental-websocket"
 
 
-def compiled(case):
-    """The library, compiled into a folder of its own: others may be compiling the package, too."""
+def compiled(case, source=PACKAGE):
+    """A library, compiled into a folder of its own: others may be compiling the package, too."""
     if not os.path.exists(TSC):
         raise unittest.SkipTest("the compiler of TypeScript is not here: scripts/clients.sh")
     folder = tempfile.mkdtemp(prefix="holdline-miop-js-")
     case.addClassCleanup(shutil.rmtree, folder)
-    shutil.copy(os.path.join(PACKAGE, "package.json"), folder)
-    subprocess.run([TSC, "-p", PACKAGE, "--outDir", os.path.join(folder, "dist")], check=True)
+    shutil.copy(os.path.join(source, "package.json"), folder)
+    subprocess.run([TSC, "-p", source, "--outDir", os.path.join(folder, "dist")], check=True)
     return folder
 
 
@@ -41,6 +41,20 @@ class JavaScript(QuickStart):
 
     def test_the_quick_start_loses_and_doubles_nothing_over_kills(self):
         self.nothing_is_lost_or_doubled()
+
+    def test_the_quick_starts_are_typescript_too(self):
+        for library in ("miop-js", "im-js"):
+            printed = Printed(library, "js")
+            modules = os.path.join(self.folder, "node_modules")
+            os.makedirs(modules, exist_ok=True)
+            package = compiled(type(self), os.path.join(CLIENTS, library))
+            name = f"holdline-{library.removesuffix('-js')}"
+            os.symlink(package, os.path.join(modules, name))
+            path = os.path.join(self.folder, f"{library}.mts")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(printed.source)
+            subprocess.run([TSC, "--noEmit", "--strict", "--target", "es2022", "--module",
+                            "nodenext", path], cwd=self.folder, check=True)
 
     @unittest.skipUnless(has_websocket(), "this Node has no WebSocket")
     def test_the_quick_start_loses_and_doubles_nothing_over_kills_with_websocket(self):
