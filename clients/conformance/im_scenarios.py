@@ -571,6 +571,12 @@ def the_queue_is_bounded(stage):
     equal(stage.driver.attempt("send", to="bob", text="x").get("error"), "queue_full", "1 MiB")
 
 
+def a_device_that_the_server_would_refuse_makes_no_client(stage):
+    scenarios._is_refused(stage, "x" * 65, device="x" * 65)
+    stage.open(device="x" * 64)
+    stage.login()
+
+
 def the_state_of_another_account_is_not_used(stage):
     stage.open()
     link = stage.login(head=3)

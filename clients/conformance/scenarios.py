@@ -762,6 +762,25 @@ def reports_outlive_connections(stage):
     equal(_reports([stage.bind().expect(REPORT)]), [(2, b"b")], "the same number")
 
 
+def _is_refused(stage, name, **options):
+    """The client is not made, and the reason names what is wrong."""
+    try:
+        stage.open(**options)
+    except Failure as refused:
+        stage.is_open = False
+        names = name in str(refused) or "detail" not in stage.driver.features
+        check(names, f"the reason does not name {name}: {refused}")
+    else:
+        check(False, f"a client is made with {options}")
+
+
+def a_name_that_the_server_would_refuse_makes_no_client(stage):
+    _is_refused(stage, "my phone", device="my phone")
+    _is_refused(stage, "x" * 33, product="x" * 33)
+    stage.open(device="x" * 64, product="x" * 32)
+    stage.bind()
+
+
 def the_state_of_another_device_is_not_used(stage):
     stage.open(**MANUAL)
     link = stage.bind()

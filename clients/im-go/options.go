@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -177,10 +178,11 @@ type settings struct {
 
 func check(o Options) (*settings, error) {
 	s := &settings{Options: o}
-	for name, value := range map[string]string{"Account": o.Account, "Device": o.Device} {
-		if value == "" || len(value) > 320 || !utf8.ValidString(value) {
-			return nil, errors.New("im: " + name + " is missing, or no name")
-		}
+	if err := checkName("Account", o.Account, 320); err != nil {
+		return nil, err
+	}
+	if err := checkName("Device", o.Device, 64); err != nil {
+		return nil, err
 	}
 	if o.OnMessage == nil {
 		return nil, errors.New("im: OnMessage is missing")
@@ -189,6 +191,13 @@ func check(o Options) (*settings, error) {
 		s.Store = &MemoryStore{}
 	}
 	return s, s.checkConnection()
+}
+
+func checkName(what, name string, bytesMax int) error {
+	if name != "" && len(name) <= bytesMax && utf8.ValidString(name) {
+		return nil
+	}
+	return fmt.Errorf("im: %s has 1 to %d bytes of UTF-8, not %q", what, bytesMax, name)
 }
 
 func (s *settings) checkConnection() error {

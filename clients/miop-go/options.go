@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -179,24 +180,32 @@ func check(o Options) (*settings, error) {
 }
 
 func (s *settings) checkNames() error {
-	if !wire.IsName(s.Product, wire.ProductBytesMax) {
-		return errors.New("miop: Product is not a name")
+	if err := checkName("Product", s.Product, wire.ProductBytesMax); err != nil {
+		return err
 	}
-	if !wire.IsName(s.Device, wire.NameBytesMax) {
-		return errors.New("miop: Device is not a name")
+	if err := checkName("Device", s.Device, wire.NameBytesMax); err != nil {
+		return err
 	}
 	if len(s.Tags) > wire.TagsMax {
 		return errors.New("miop: too many Tags")
 	}
 	for _, tag := range s.Tags {
-		if !wire.IsName(tag, wire.NameBytesMax) {
-			return errors.New("miop: not a name in Tags: " + tag)
+		if err := checkName("each of Tags", tag, wire.NameBytesMax); err != nil {
+			return err
 		}
 	}
 	if s.OnPush == nil {
 		return errors.New("miop: OnPush is missing")
 	}
 	return nil
+}
+
+func checkName(what, name string, bytesMax int) error {
+	if wire.IsName(name, bytesMax) {
+		return nil
+	}
+	return fmt.Errorf("miop: %s is 1 to %d letters, digits and . _ - + : / =, not %q",
+		what, bytesMax, name)
 }
 
 func (s *settings) checkConnection() error {

@@ -27,6 +27,7 @@
 #define IM_ADDRESS_BYTES 129 /* with the zero; longer ones that a server names are ignored */
 #define IM_CLIENT_ID_BYTES 16
 #define IM_NAME_BYTES_MAX 320
+#define IM_DEVICE_BYTES_MAX 64
 #define IM_MESSAGES_MAX 256 /* that wait to be sent */
 #define IM_IN_BYTES_MIN 2048
 #define IM_OUT_BYTES_MIN 2048

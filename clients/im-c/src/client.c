@@ -679,8 +679,8 @@ bool im_wants_write(const im_client *c) {
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
-static bool is_name(const char *name) {
-    return name != NULL && name[0] != 0 && strlen(name) <= IM_NAME_BYTES_MAX;
+static bool is_name(const char *name, size_t bytes_max) {
+    return name != NULL && name[0] != 0 && strlen(name) <= bytes_max;
 }
 
 static bool is_good(const im_config *it) {
@@ -689,7 +689,9 @@ static bool is_good(const im_config *it) {
         && io->load != NULL;
     bool stores_not = io->save_begin == NULL && io->save == NULL && io->save_end == NULL
         && io->load == NULL;
-    if (it->address_count == 0 || !is_name(it->account) || !is_name(it->device)) return false;
+    bool is_named = is_name(it->account, IM_NAME_BYTES_MAX)
+        && is_name(it->device, IM_DEVICE_BYTES_MAX);
+    if (it->address_count == 0 || !is_named) return false;
     for (size_t at = 0; at < it->address_count; at++) {
         if (strlen(it->addresses[at]) >= IM_ADDRESS_BYTES) return false;
     }

@@ -28,7 +28,7 @@ import { Machine } from "./machine.js";
 import { clientId, isPlace, isSaid, random } from "./given.js";
 import { amendment, EDIT, hex, REACTION } from "./message.js";
 import type { Content, Message, Queued, Recalled, Sent, Target } from "./message.js";
-import { areSafe, BROWSER_CLOCK, loginMethods, urlsOf } from "./options.js";
+import { areSafe, BROWSER_CLOCK, checkName, loginMethods, urlsOf } from "./options.js";
 import type {
   ClientOptions, Clock, ConversationsOptions, HistoryOptions, OrderOptions, SearchOptions,
   UploadOptions, WebSocketLike,
@@ -119,6 +119,7 @@ export class Client {
     this.#options = options;
     this.#clock = options.clock ?? BROWSER_CLOCK;
     this.account = options.account;
+    if (options.device !== undefined) checkName("device", options.device, 64);
     const storage = options.storage ?? usualStorage();
     const urls = urlsOf(options);
     this.#shelf = new Shelf(storage, `holdline-im:${urls[0]}:${options.account}:`);

@@ -66,6 +66,14 @@ export interface ClientOptions {
   readonly onFrame?: (answer: string) => void;
 }
 
+/** Throws a RangeError for a name that the server would refuse. */
+export function checkName(what: string, name: string, bytesMax: number): void {
+  const { length } = new TextEncoder().encode(name);
+  if (length < 1 || length > bytesMax) {
+    throw new RangeError(`${what} has 1 to ${bytesMax} bytes, not ${JSON.stringify(name)}`);
+  }
+}
+
 /** The URLs of a client; throws a RangeError where there is none. */
 export function urlsOf({ url }: ClientOptions): readonly string[] {
   const urls = typeof url === "string" ? [url] : [...url];

@@ -379,7 +379,7 @@ fn tell(event: Event, is_manual: bool, held: &Held) {
     }
 }
 
-fn open(command: &Json) -> Open {
+fn open(command: &Json) -> std::io::Result<Open> {
     let text = |name| command.text(name).expect("a name");
     let clock = ManualClock::new(command.number("wall_ms").unwrap_or(0.0) as u64);
     let store = MemoryStore::new(command.text("state").map(str::to_owned));
@@ -396,7 +396,7 @@ fn open(command: &Json) -> Open {
     let held = Held::default();
     let keep = held.clone();
     let client = Client::start_with(options, move |event| tell(event, is_manual, &keep));
-    Open { client: client.expect("good options"), clock, store, held }
+    Ok(Open { client: client?, clock, store, held })
 }
 
 fn tell_history(ask: u64, result: Result<Answer, Error>) {
@@ -497,12 +497,14 @@ fn main() {
             "decode" => decode(&command),
             "schema" => schema(),
             "prove" => prove(&command),
-            "open" => {
-                let open = open(&command);
-                open.client.settle();
-                current = Some(open);
-                String::new()
-            }
+            "open" => match open(&command) {
+                Ok(open) => {
+                    open.client.settle();
+                    current = Some(open);
+                    String::new()
+                }
+                Err(error) => format!("\"error\":{}", quote(&error.to_string())),
+            },
             "kill" => current.take().expect("a client is open").kill(),
             other => current.as_ref().expect("a client is open").command(other, number, &command),
         };

@@ -22,6 +22,7 @@ use std::thread;
 const READ_BYTES: usize = 16_384;
 /// The longest name of an account or a device.
 const NAME_BYTES_MAX: usize = 320;
+const DEVICE_BYTES_MAX: usize = 64;
 
 /// A function that hears of events.
 pub type Observer = Box<dyn FnMut(&Event) + Send>;
@@ -75,19 +76,28 @@ impl Options {
         }
     }
 
-    fn check(&self) -> Result<(), &'static str> {
+    fn check(&self) -> Result<(), String> {
+        check_name("the account", &self.account, NAME_BYTES_MAX)?;
+        check_name("the device", &self.device, DEVICE_BYTES_MAX)?;
         let [shortest, first, longest] = self.heartbeat;
-        let is_name = |text: &str| (1..=NAME_BYTES_MAX).contains(&text.len());
-        match () {
-            () if self.addresses.is_empty() => Err("a client needs an address"),
-            () if !is_name(&self.account) => Err("the account is no name of 1 to 320 bytes"),
-            () if !is_name(&self.device) => Err("the device is no name of 1 to 320 bytes"),
-            () if shortest < 1 || shortest > first || first > longest => {
-                Err("a heartbeat has 1 <= shortest <= first <= longest")
-            }
-            () => Ok(()),
+        if self.addresses.is_empty() {
+            Err("a client needs an address".into())
+        } else if shortest < 1 || shortest > first || first > longest {
+            Err(format!(
+                "a heartbeat has 1 <= shortest <= first <= longest, not {:?}",
+                self.heartbeat
+            ))
+        } else {
+            Ok(())
         }
     }
+}
+
+fn check_name(what: &str, name: &str, bytes_max: usize) -> Result<(), String> {
+    if (1..=bytes_max).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(format!("{what} has 1 to {bytes_max} bytes, not {name:?}"))
 }
 
 /// The client will not come back by itself: a word of IM 8.1, or `closed`, `server_not_proved`,
@@ -265,7 +275,7 @@ impl Client {
         mut options: Options,
         mut on_event: impl FnMut(Event) + Send + 'static,
     ) -> io::Result<Client> {
-        let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
+        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
         options.check().map_err(invalid)?;
         let mut observer = options.on_event.take();
         let mut on_event = move |event| {

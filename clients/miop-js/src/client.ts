@@ -472,6 +472,7 @@ function randomBytes(count: number): Uint8Array {
 
 function checkName(what: string, name: string, bytesMax: number): void {
   if (name.length > bytesMax || !NAME.test(name)) {
-    throw new RangeError(`${what} is 1 to ${bytesMax} letters, digits and . _ - + : / =`);
+    const allowed = `1 to ${bytesMax} letters, digits and . _ - + : / =`;
+    throw new RangeError(`${what} is ${allowed}, not ${JSON.stringify(name)}`);
   }
 }

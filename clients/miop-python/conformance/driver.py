@@ -162,9 +162,12 @@ async def main():
             return
         command = json.loads(line)
         number, do = command.pop("n"), command.pop("do")
-        answer = getattr(driver, do)(**command)
-        if asyncio.iscoroutine(answer):
-            answer = await answer
+        try:
+            answer = getattr(driver, do)(**command)
+            if asyncio.iscoroutine(answer):
+                answer = await answer
+        except ValueError as error:
+            answer = {"error": str(error)}
         await asyncio.sleep(0)
         say(n=number, **(answer or {}))
 

@@ -465,7 +465,7 @@ fn with_tls(connector: TcpConnector, tls: &Json) -> TcpConnector {
     connector.tls(Arc::new(config), tls.text("name"), &pins)
 }
 
-fn open(command: &Json) -> Open {
+fn open(command: &Json) -> std::io::Result<Open> {
     let text = |name| command.text(name).expect("a name");
     let clock = ManualClock::new(command.number("wall_ms").unwrap_or(1_700_000_000_000.0) as u64);
     let store = MemoryStore::new(command.text("state").map(str::to_owned));
@@ -506,7 +506,7 @@ fn open(command: &Json) -> Open {
         Event::Frame(opcode) => say(&format!("\"event\":\"frame\",\"opcode\":{opcode}")),
         Event::StoreFailed(error) => eprintln!("the state is not stored: {error}"),
     });
-    Open { client: client.expect("good options"), clock, store, held }
+    Ok(Open { client: client?, clock, store, held })
 }
 
 impl Open {
@@ -565,12 +565,14 @@ fn main() {
             "decode" => decode(&command),
             "encode" => encode(&command),
             "mac" => mac(&command),
-            "open" => {
-                let open = open(&command);
-                open.client.settle();
-                current = Some(open);
-                String::new()
-            }
+            "open" => match open(&command) {
+                Ok(open) => {
+                    open.client.settle();
+                    current = Some(open);
+                    String::new()
+                }
+                Err(error) => format!("\"error\":{}", quote(&error.to_string())),
+            },
             "kill" => current.take().expect("a client is open").kill(),
             other => current.as_ref().expect("a client is open").command(other, &command),
         };

@@ -80,25 +80,32 @@ impl Options {
         }
     }
 
-    fn check(&self) -> Result<(), &'static str> {
+    fn check(&self) -> Result<(), String> {
+        check_name("the product", &self.product, 32)?;
+        check_name("the device", &self.device, 64)?;
+        for tag in self.tags.iter().flatten() {
+            check_name("a tag", tag, 64)?;
+        }
         let [shortest, first, longest] = self.heartbeat;
-        let has_bad_tag = self.tags.iter().flatten().any(|tag| !is_name(tag, 64));
-        match () {
-            () if self.addresses.is_empty() => Err("a client needs an address"),
-            () if !is_name(&self.product, 32) => Err("the product is no name of 1 to 32 bytes"),
-            () if !is_name(&self.device, 64) => Err("the device is no name of 1 to 64 bytes"),
-            () if has_bad_tag => Err("a tag is no name"),
-            () if shortest < 1 || shortest > first || first > longest => {
-                Err("a heartbeat has 1 <= shortest <= first <= longest")
-            }
-            () => Ok(()),
+        if self.addresses.is_empty() {
+            Err("a client needs an address".into())
+        } else if shortest < 1 || shortest > first || first > longest {
+            Err(format!(
+                "a heartbeat has 1 <= shortest <= first <= longest, not {:?}",
+                self.heartbeat
+            ))
+        } else {
+            Ok(())
         }
     }
 }
 
-fn is_name(text: &str, bytes_max: usize) -> bool {
+fn check_name(what: &str, name: &str, bytes_max: usize) -> Result<(), String> {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+:/=".contains(&byte);
-    (1..=bytes_max).contains(&text.len()) && text.bytes().all(is_good)
+    if (1..=bytes_max).contains(&name.len()) && name.bytes().all(is_good) {
+        return Ok(());
+    }
+    Err(format!("{what} is 1 to {bytes_max} letters, digits and . _ - + : / =, not {name:?}"))
 }
 
 /// The client will not come back by itself.
@@ -263,7 +270,7 @@ impl Client {
         mut options: Options,
         mut on_event: impl FnMut(Event) + Send + 'static,
     ) -> io::Result<Client> {
-        let invalid = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
+        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
         options.check().map_err(invalid)?;
         let mut observer = options.on_event.take();
         let on_event = move |event| {

@@ -456,4 +456,5 @@ def _load(store: Any) -> Optional[Dict[str, Any]]:
 def _check_name(what: str, name: str, bytes_max: int) -> None:
     good = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+:/="
     if not 1 <= len(name) <= bytes_max or any(letter not in good for letter in name):
-        raise ValueError(f"{what} is 1 to {bytes_max} letters, digits and . _ - + : / =")
+        raise ValueError(
+            f"{what} is 1 to {bytes_max} letters, digits and . _ - + : / =, not {name!r}")

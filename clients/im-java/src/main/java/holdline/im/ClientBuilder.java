@@ -178,7 +178,8 @@ public final class ClientBuilder {
 
     private static String name(String text, int bytesMax) {
         int bytes = text.getBytes(StandardCharsets.UTF_8).length;
-        require(bytes > 0 && bytes <= bytesMax, "not a name: " + text);
+        require(bytes > 0 && bytes <= bytesMax, 
+            "a name has 1 to " + bytesMax + " bytes, not \"" + text + "\"");
         return text;
     }
 

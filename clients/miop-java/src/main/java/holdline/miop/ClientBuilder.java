@@ -222,7 +222,8 @@ public final class ClientBuilder {
     }
 
     private static String name(String text, int bytesMax) {
-        require(Properties.isName(text, bytesMax), "not a name: " + text);
+        require(Properties.isName(text, bytesMax), "a name is 1 to " + bytesMax
+            + " letters, digits and . _ - + : / =, not \"" + text + "\"");
         return text;
     }
 
