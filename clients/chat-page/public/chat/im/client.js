@@ -12,7 +12,7 @@ import { MembersList } from "./group.js";
 import { Machine } from "./machine.js";
 import { clientId, isPlace, isSaid, random } from "./given.js";
 import { amendment, EDIT, hex, REACTION } from "./message.js";
-import { areSafe, BROWSER_CLOCK, loginMethods, urlsOf } from "./options.js";
+import { areSafe, BROWSER_CLOCK, checkName, loginMethods, urlsOf } from "./options.js";
 import { privacyRequest, READERS_PAGE, readersRequest } from "./receipts.js";
 import { base64, Proof, SCRAM } from "./scram.js";
 import { Shelf, usualStorage } from "./storage.js";
@@ -48,6 +48,8 @@ export class Client {
         this.#options = options;
         this.#clock = options.clock ?? BROWSER_CLOCK;
         this.account = options.account;
+        if (options.device !== undefined)
+            checkName("device", options.device, 64);
         const storage = options.storage ?? usualStorage();
         const urls = urlsOf(options);
         this.#shelf = new Shelf(storage, `holdline-im:${urls[0]}:${options.account}:`);

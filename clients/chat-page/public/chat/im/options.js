@@ -1,5 +1,12 @@
 /** What a client is made with, and what follows from it. */
 import { ImError } from "./words.js";
+/** Throws a RangeError for a name that the server would refuse. */
+export function checkName(what, name, bytesMax) {
+    const { length } = new TextEncoder().encode(name);
+    if (length < 1 || length > bytesMax) {
+        throw new RangeError(`${what} has 1 to ${bytesMax} bytes, not ${JSON.stringify(name)}`);
+    }
+}
 /** The URLs of a client; throws a RangeError where there is none. */
 export function urlsOf({ url }) {
     const urls = typeof url === "string" ? [url] : [...url];
