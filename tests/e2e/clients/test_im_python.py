@@ -1,8 +1,12 @@
 """The Python library of IM: its quick start, against a server that is killed."""
 
+import importlib.util
+import unittest
+
 from clients.im_device import ImQuickStart
 
 
+@unittest.skipUnless(importlib.util.find_spec("ensurepip"), "python3-venv is not installed")
 class ImPython(ImQuickStart):
     LIBRARY, LANGUAGE = "im-python", "python"
 

@@ -1,8 +1,12 @@
 """The Python library of MIOP 7: its quick start, against a server that is killed."""
 
+import importlib.util
+import unittest
+
 from clients.device import QuickStart
 
 
+@unittest.skipUnless(importlib.util.find_spec("ensurepip"), "python3-venv is not installed")
 class Python(QuickStart):
     LIBRARY, LANGUAGE = "miop-python", "python"
 
