@@ -55,10 +55,13 @@ class Printed:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.source)
-        made = subprocess.run(["sh", "-e", "-c", "\n".join(self.builds)], cwd=folder,
-                              env={**os.environ, **OWN}, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True)
-        if made.returncode:
+        for _ in range(2):  # a registry may not answer at first
+            made = subprocess.run(["sh", "-e", "-c", "\n".join(self.builds)], cwd=folder,
+                                  env={**os.environ, **OWN}, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True)
+            if made.returncode == 0:
+                break
+        else:
             raise AssertionError(f"{self.builds}: {made.stdout}")
         return ["sh", "-c", f"exec {self.runs}"]
 
