@@ -3,6 +3,7 @@
 mod acks;
 mod amendments;
 mod archive;
+mod disco;
 mod domains;
 pub(crate) mod foreign;
 pub(crate) mod harness;
