@@ -14,6 +14,7 @@
 
 mod archive;
 mod busy;
+mod feature;
 mod features;
 mod foreign;
 mod handing;
@@ -33,6 +34,7 @@ mod state;
 mod stream_management;
 mod web_socket;
 
+pub(crate) use feature::claims;
 pub use features::{Advertised, ExternalService, ServerContact, ServiceCredentials};
 pub(crate) use features::{
     greeting, put_greeting, put_presence, put_show, read_availability, read_show,

@@ -2,9 +2,10 @@
 //! of `docs/xmpp.md` are made.
 //!
 //! A claim is an extension or an RFC with the version that was read, how much of it is done, what
-//! is not, and the test that shows it. A new extension is one entry of [`XEPS`]; what a compliance
-//! suite asks for is in [`SUITES`], and whether it is there follows from the entries. Invariant: a
-//! claim without a test does not exist, and what is lacking is said where it is claimed.
+//! is not, and the test that shows it. An extension is claimed in the file that has its code
+//! (`server/feature.rs` lists them), or here, if it has none of its own. What a compliance suite
+//! asks for is in [`SUITES`], and whether it is there follows from the claims. Invariant: a claim
+//! without a test does not exist, and what is lacking is said where it is claimed.
 
 mod suites;
 mod written;
@@ -12,7 +13,7 @@ mod xeps;
 
 pub use suites::{SUITES, Suite, SuiteAsk};
 pub use written::{doap, rfcs_table, suites_table, xeps_table};
-pub use xeps::{RFCS, XEPS};
+pub use xeps::{RFCS, xeps};
 
 /// How much of an extension is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +39,26 @@ pub struct Xep {
     pub note: &'static str,
     /// The test that shows it: `FILE::NAME` below `tests/e2e` or `crates/proto-xmpp/src`.
     pub test: &'static str,
+}
+
+impl Xep {
+    pub(crate) const fn complete(
+        number: u16,
+        (name, version): (&'static str, &'static str),
+        note: &'static str,
+        test: &'static str,
+    ) -> Xep {
+        Xep { number, name, version, completeness: Completeness::Complete, note, test }
+    }
+
+    pub(crate) const fn partial(
+        number: u16,
+        (name, version): (&'static str, &'static str),
+        note: &'static str,
+        test: &'static str,
+    ) -> Xep {
+        Xep { number, name, version, completeness: Completeness::Partial, note, test }
+    }
 }
 
 /// An RFC, likewise.

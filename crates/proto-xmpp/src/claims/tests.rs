@@ -42,7 +42,7 @@ fn the_documents_have_what_is_claimed() {
 
 #[test]
 fn each_claim_has_the_test_that_it_names() {
-    let tests = XEPS.iter().map(|xep| xep.test).chain(RFCS.iter().map(|rfc| rfc.test));
+    let tests = xeps().into_iter().map(|xep| xep.test).chain(RFCS.iter().map(|rfc| rfc.test));
     let mut missing = Vec::new();
     for test in tests {
         let (file, name) = test.split_once("::").expect("a file and a name");
@@ -60,9 +60,10 @@ fn each_claim_has_the_test_that_it_names() {
 
 #[test]
 fn claims_stand_once_each_in_their_order_and_say_what_is_partial() {
-    assert!(XEPS.is_sorted_by_key(|xep| xep.number) && RFCS.is_sorted_by_key(|rfc| rfc.number));
-    assert!(XEPS.windows(2).all(|two| two[0].number != two[1].number));
-    for xep in XEPS {
+    let all = xeps();
+    assert!(RFCS.is_sorted_by_key(|rfc| rfc.number));
+    assert!(all.windows(2).all(|two| two[0].number != two[1].number));
+    for xep in all {
         let is_said = xep.completeness == Completeness::Complete || !xep.note.is_empty();
         assert!(is_said, "XEP-{:04} is partial: in which way?", xep.number);
     }

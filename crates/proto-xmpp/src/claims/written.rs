@@ -1,6 +1,6 @@
 //! The list as it is read: a DOAP file (XEP-0453), and tables.
 
-use super::{Completeness, RFCS, Rfc, SUITES, SuiteAsk, XEPS, Xep};
+use super::{Completeness, RFCS, Rfc, SUITES, SuiteAsk, Xep, xeps};
 use crate::xml::text::escaped;
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ pub fn doap() -> String {
             "    <implements rdf:resource='https://www.rfc-editor.org/info/rfc{number}'/>"
         );
     }
-    XEPS.iter().for_each(|xep| put_xep(xep, &mut out));
+    xeps().iter().for_each(|xep| put_xep(xep, &mut out));
     out + TAIL
 }
 
@@ -75,8 +75,8 @@ pub fn rfcs_table() -> String {
 pub fn xeps_table() -> String {
     let mut out = String::from("| XEP | version | | restrictions and notes |\n");
     out += "| --- | --- | --- | --- |\n";
-    for Xep { number, name, version, completeness, note, .. } in XEPS {
-        let status = status(*completeness);
+    for Xep { number, name, version, completeness, note, .. } in xeps() {
+        let status = status(completeness);
         let _ = writeln!(out, "| {number:04} {name} | {version} | {status} | {note} |");
     }
     out
@@ -104,8 +104,8 @@ fn by(ask: &SuiteAsk) -> String {
     rfcs.chain(xeps).collect::<Vec<_>>().join(", ")
 }
 
-fn xep(number: u16) -> Option<&'static Xep> {
-    XEPS.iter().find(|xep| xep.number == number)
+fn xep(number: u16) -> Option<Xep> {
+    xeps().into_iter().find(|xep| xep.number == number)
 }
 
 fn rfc(number: u16) -> Option<&'static Rfc> {

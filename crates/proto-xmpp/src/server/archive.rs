@@ -11,8 +11,10 @@
 //! messages before its end.
 
 use super::Out;
+use super::feature::{Feature, Question, Questions};
 use super::session::Session;
-use crate::archive::{self, ArchiveQuery, MAM};
+use crate::archive::{self, ArchiveQuery, MAM, MAM_FEATURES};
+use crate::claims::Xep;
 use crate::fault::StanzaFault;
 use crate::render::room::{RoomRendering, write_in_room};
 use crate::render::{self, Rendering};
@@ -22,6 +24,35 @@ use model::chat::{ArchiveId, ArchivePage, ArchiveRange, ChatFault, ChatMessage, 
 use model::counters::ChatCounter;
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+pub(super) const FEATURE: Feature = Feature {
+    claims: &[
+        Xep::complete(
+            313,
+            ("Message Archive Management", "1.1.3"),
+            "for accounts and rooms",
+            "xmpp/test_authority.py::\
+             test_the_archive_of_a_room_is_read_by_pages_by_its_members_alone",
+        ),
+        Xep::partial(
+            441,
+            ("Message Archive Management Preferences", "0.2.0"),
+            "everything is archived; other preferences are refused",
+            "server/tests/archive.rs::the_form_and_the_policy_are_told",
+        ),
+    ],
+    account: (&MAM_FEATURES, ""),
+    questions: &[Questions::of_devices(MAM, |session, question, out| {
+        let Question { asked, is_set, about, .. } = *question;
+        question.for_account()?;
+        if !is_asked(asked) {
+            return Err(StanzaFault::ServiceUnavailable);
+        }
+        session.asks_archive((asked, None), (is_set, about), out);
+        Ok(None)
+    })],
+    ..Feature::NONE
+};
 
 /// Bytes that are written of a page before the rest of it is put off until they are gone.
 const PAGE_WRITTEN_BYTES: usize = 64 * 1024;

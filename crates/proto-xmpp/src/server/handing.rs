@@ -5,7 +5,7 @@
 //! a device has them. Invariant: a stanza that is handed over names its sender.
 
 use super::Out;
-use super::features::is_of_lists;
+use super::feature::is_of_lists;
 use super::messages::SentAs;
 use super::session::Session;
 use crate::fault::StanzaFault;

@@ -1,50 +1,27 @@
 //! Questions of a bound device, and their answers (RFC 6120 8.2.3).
 //!
-//! Questions to the server or to the own account are answered here: ping (XEP-0199), service
-//! discovery (XEP-0030), version (XEP-0092), time (XEP-0202), carbons (XEP-0280); questions about
-//! people and files go to `features`, about nodes to `nodes`, about the own archive to `archive`,
-//! about rooms to `rooms`, those to devices are handed on by `handing`. Any other question, to any
-//! address, is answered `service-unavailable`: the answer does not reveal who exists or is online.
+//! A question goes by its address: to another domain or a device it is handed on, rooms and the
+//! service of files have modules of their own. One to the server or to the own account is answered
+//! by the [feature](super::feature) of its namespace, and so is one of another domain. Any other
+//! question, to any address, is answered `service-unavailable`: the answer does not reveal who
+//! exists or is online.
 
 use super::Out;
 use super::archive::is_asked;
-use super::features::accounts::COMMANDS;
-use super::features::{Advertised, BLOCKING, UPLOAD_SERVICE, is_of_lists};
+use super::feature::{self, DomainQuestion, Question};
+use super::features::Advertised;
+pub(crate) use super::features::disco::DISCO_INFO;
+pub(super) use super::features::disco::{DISCO_ITEMS, disco_info};
+pub(super) use super::features::ping::PING;
 use super::messages::SentAs;
-use super::nodes::{ACCOUNT_NODE_FEATURES, KEPT_FEATURES, PUBSUB, is_of_nodes};
+use super::nodes::is_of_nodes;
 use super::session::Session;
-use crate::archive::MAM_FEATURES;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
-use crate::peer::pushes::PUSH;
-use crate::render::{CARBONS, STANZA_IDS};
-use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind, timestamp};
-use crate::stream::SESSION;
+use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::xml::scan::Element;
-use crate::xml::text::escaped;
 use base::time::Now;
 use model::chat::foreign::ForeignDomains;
-use model::chat::{CHANNEL_SERVICE, CHATROOM_SERVICE, GROUP_SERVICE};
-
-pub(super) const PING: &str = "urn:xmpp:ping";
-pub(crate) const DISCO_INFO: &str = "http://jabber.org/protocol/disco#info";
-pub(super) const DISCO_ITEMS: &str = "http://jabber.org/protocol/disco#items";
-const VERSION: &str = "jabber:iq:version";
-const TIME: &str = "urn:xmpp:time";
-
-/// Features that the server always advertises.
-pub(super) const SERVER_FEATURES: [&str; 8] =
-    [DISCO_INFO, DISCO_ITEMS, PING, VERSION, TIME, CARBONS, BLOCKING, COMMANDS];
-
-/// Identity of the server. Accounts publish by it (XEP-0163 6.1).
-pub(super) const SERVER_IDENTITY: &str = "<identity category='server' type='im' name='Holdline'/>\
-    <identity category='pubsub' type='pep' name='Holdline'/>";
-
-/// Features of an account.
-const ACCOUNT_FEATURES: [&str; 7] = {
-    let [mam, extended, groups] = MAM_FEATURES;
-    [DISCO_INFO, DISCO_ITEMS, STANZA_IDS, PUSH, mam, extended, groups]
-};
 
 /// Address that a question is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,7 +70,7 @@ impl Session {
             }
             Some(Some(jid)) => match self.whom(&jid) {
                 (Asked::Another, _)
-                    if (is_asked(&asked) || is_set && is_of_lists(&asked))
+                    if (is_asked(&asked) || is_set && feature::is_of_lists(&asked))
                         && self.is_neighbour(&jid) =>
                 {
                     return self.refuse("iq", about, StanzaFault::Forbidden, out);
@@ -109,19 +86,16 @@ impl Session {
             },
             None => Asked::Account,
         };
-        if self.asks_of_book(&asked, (is_set, whom == Asked::Server, about), out) {
-            return;
-        }
-        if whom == Asked::Account && self.asks_of_account(now, &asked, (is_set, about), out) {
-            return;
-        }
-        let domain = to.as_deref().and_then(crate::jid::domain);
-        match self.answer((now, file_bytes_max > 0), &asked, (is_set, whom, domain)) {
-            Ok(inner) => self.answers(about, &inner, out),
+        let (is_for_server, takes_files) = (whom == Asked::Server, file_bytes_max > 0);
+        let question = Question { now, asked: &asked, is_set, is_for_server, about, takes_files };
+        let answer = match feature::questions(asked.namespace()) {
+            Some(it) => (it.device)(self, &question, out),
+            None => Err(StanzaFault::ServiceUnavailable),
+        };
+        match answer {
+            Ok(Some(inner)) => self.answers(about, &inner, out),
+            Ok(None) => {}
             Err(fault) => self.refuse("iq", about, fault, out),
-        }
-        if asked.is("ping", PING) {
-            out.beat();
         }
     }
 
@@ -133,32 +107,6 @@ impl Session {
         {
             self.hears_answer(iq, is_result, out);
         }
-    }
-
-    /// Whether it is a question about the own account that something of its own answers: people,
-    /// pushes, the archive or nodes.
-    fn asks_of_account(
-        &mut self,
-        now: Now,
-        asked: &Element<'_, '_>,
-        (is_set, about): (bool, (Option<&str>, Option<&str>)),
-        out: &mut Out,
-    ) -> bool {
-        if self.asks_people(asked, (is_set, about), out)
-            || self.asks_pushes(asked, (is_set, about), out)
-        {
-            return true;
-        }
-        if is_asked(asked) {
-            self.asks_archive((asked, None), (is_set, about), out);
-            return true;
-        }
-        let is_self = asked.is("query", DISCO_INFO) && asked.attribute("node").is_none();
-        if is_of_nodes(asked) && !is_self {
-            self.asks_of_nodes(now, (None, asked), (is_set, about), out);
-            return true;
-        }
-        false
     }
 
     /// Answers a question of this id, to this one, by what is XML.
@@ -186,47 +134,6 @@ impl Session {
     fn is_neighbour(&self, jid: &Jid) -> bool {
         jid.account.is_some() && self.is_here(&jid.domain)
     }
-
-    /// Content of the answer to a question.
-    fn answer(
-        &mut self,
-        (now, takes_files): (Now, bool),
-        asked: &Element<'_, '_>,
-        (is_set, whom, domain): (bool, Asked, Option<Box<str>>),
-    ) -> Result<String, StanzaFault> {
-        if whom == Asked::Server
-            && !is_set
-            && let Some(answer) = self.answer_of_server(now, asked)
-        {
-            return answer;
-        }
-        match (asked.name(), asked.namespace(), is_set) {
-            ("query", DISCO_INFO | DISCO_ITEMS, false) if asked.attribute("node").is_some() => {
-                Err(StanzaFault::ItemNotFound)
-            }
-            ("query", DISCO_INFO, false) => Ok(account_info()),
-            ("query", DISCO_ITEMS, false) => {
-                Ok(items(whom, domain.as_deref().unwrap_or(self.domain()), takes_files))
-            }
-            ("enable" | "disable", CARBONS, true) => {
-                self.set(Session::CARBONS, asked.name() == "enable");
-                Ok(String::new())
-            }
-            ("session", SESSION, true) => Ok(String::new()),
-            (_, _, false) => {
-                common_answer(asked, now).unwrap_or(Err(StanzaFault::ServiceUnavailable))
-            }
-            _ => Err(StanzaFault::ServiceUnavailable),
-        }
-    }
-
-    /// Asks the device whether it is there (XEP-0199 4.1).
-    pub(super) fn write_ping(&mut self, out: &mut Out) {
-        let ping =
-            StanzaReply { name: "iq", from: Some(self.domain()), to: self.jid(), id: Some("ping") };
-        ping.put("get", &format!("<ping xmlns='{PING}'/>"), out.bytes());
-        self.counts_sent(out);
-    }
 }
 
 /// Content of the answer to a question of another domain, or about the domains of this one: from
@@ -239,72 +146,9 @@ pub fn answer_for_domain(
     if *kind(iq) != *"get" {
         return Err(StanzaFault::ServiceUnavailable);
     }
-    if let Some(answer) = advertised.answer_elsewhere(now, asked) {
-        return answer;
-    }
-    let has_node = asked.attribute("node").is_some();
-    match (asked.name(), asked.namespace()) {
-        ("query", DISCO_ITEMS) if has_node => Err(StanzaFault::ItemNotFound),
-        ("query", DISCO_ITEMS) => {
-            let to = iq.attribute("to").and_then(|to| crate::jid::domain(&to));
-            let own = to.as_deref().filter(|to| domains.is_own(to)).unwrap_or(&domains.own);
-            let items = items(Asked::Server, own, takes_files);
-            let components = domains.components.iter();
-            let more: String = components.map(|it| format!("<item jid='{it}'/>")).collect();
-            Ok(items.replace("</query>", &format!("{more}</query>")))
-        }
-        _ => common_answer(asked, now).unwrap_or(Err(StanzaFault::ServiceUnavailable)),
-    }
-}
-
-/// The answer to what anybody may ask of the server.
-fn common_answer(asked: &Element<'_, '_>, now: Now) -> Option<Result<String, StanzaFault>> {
-    match (asked.name(), asked.namespace()) {
-        ("ping", PING) => Some(Ok(String::new())),
-        ("query", VERSION) => Some(Ok(format!(
-            "<query xmlns='{VERSION}'><name>Holdline</name><version>{}</version></query>",
-            env!("CARGO_PKG_VERSION")
-        ))),
-        ("time", TIME) => Some(Ok(format!(
-            "<time xmlns='{TIME}'><tzo>+00:00</tzo><utc>{}</utc></time>",
-            timestamp(now.wall_ms)
-        ))),
-        _ => None,
-    }
-}
-
-/// Items of an address (XEP-0030 4.1): for the server, its services of rooms and the one that takes
-/// files.
-fn items(whom: Asked, domain: &str, takes_files: bool) -> String {
-    let mut items = String::new();
-    if whom == Asked::Server {
-        items.push_str(&format!("<item jid='{GROUP_SERVICE}{domain}' name='Rooms'/>"));
-        items.push_str(&format!("<item jid='{CHANNEL_SERVICE}{domain}' name='Channels'/>"));
-        items.push_str(&format!("<item jid='{CHATROOM_SERVICE}{domain}' name='Chatrooms'/>"));
-        if takes_files {
-            items.push_str(&format!("<item jid='{UPLOAD_SERVICE}{domain}' name='Files'/>"));
-        }
-    }
-    format!("<query xmlns='{DISCO_ITEMS}'>{items}</query>")
-}
-
-/// Identity and features of an account (XEP-0030 3.1, XEP-0163 6.1).
-pub(super) fn account_info() -> String {
-    let identities = "<identity category='account' type='registered'/>\
-        <identity category='pubsub' type='pep'/>";
-    let features = ACCOUNT_FEATURES.iter().chain([&PUBSUB]).chain(&ACCOUNT_NODE_FEATURES);
-    disco_info(None, identities, features.chain(&KEPT_FEATURES).copied(), "")
-}
-
-/// Answer to disco#info (XEP-0030 3.1): identity, features, and further XML.
-pub(super) fn disco_info<'a>(
-    node: Option<&str>,
-    identity: &str,
-    features: impl IntoIterator<Item = &'a str>,
-    more: &str,
-) -> String {
-    let node = node.map(|node| format!(" node='{}'", escaped(node))).unwrap_or_default();
-    let features = features.into_iter().map(|feature| format!("<feature var='{feature}'/>"));
-    let features: String = features.collect();
-    format!("<query xmlns='{DISCO_INFO}'{node}>{identity}{features}{more}</query>")
+    let Some(domain) = feature::questions(asked.namespace()).and_then(|it| it.domain) else {
+        return Err(StanzaFault::ServiceUnavailable);
+    };
+    let to = iq.attribute("to").and_then(|to| crate::jid::domain(&to));
+    domain(&DomainQuestion { now, asked, to, takes_files, domains, advertised })
 }

@@ -4,30 +4,51 @@
 //! written. Messages, answers and what is said of subscriptions come as ever. Invariant: a user
 //! that looks again gets the present state, in the order in which it came about.
 
-use super::Out;
+use super::feature::{Feature, StreamElements};
 use super::session::Session;
+use super::{End, Out};
+use crate::claims::Xep;
+use crate::fault::StreamFault;
+use crate::stream::CSI;
 use crate::xml::scan::Element;
 use model::account::AccountAddress;
 use model::chat::{Presence, RoomEvent, RoomNews};
+use model::limits::ChatLimits;
 use std::sync::Arc;
+
+pub(super) const FEATURE: Feature = Feature {
+    claims: &[Xep::complete(
+        352,
+        ("Client State Indication", "1.0.0"),
+        "",
+        "server/tests/resumption.rs::presence_waits_until_somebody_looks_and_is_the_newest",
+    )],
+    elements: Some(StreamElements { namespace: CSI, take: looks }),
+    ..Feature::NONE
+};
+
+/// The client says whether somebody looks at it.
+fn looks(
+    session: &mut Session,
+    _: &ChatLimits,
+    element: &Element<'_, '_>,
+    out: &mut Out,
+) -> Result<(), End> {
+    match element.name() {
+        "inactive" => session.set(Session::INACTIVE, true),
+        "active" => {
+            session.set(Session::INACTIVE, false);
+            session.tells_kept(out);
+        }
+        _ => return Err(StreamFault::UnsupportedStanzaType.into()),
+    }
+    Ok(())
+}
 
 /// Presences that are kept back.
 const KEPT_MAX: usize = 256;
 
 impl Session {
-    /// The client says whether somebody looks at it. False: it says something else.
-    pub(super) fn looks(&mut self, element: &Element<'_, '_>, out: &mut Out) -> bool {
-        match element.name() {
-            "inactive" => self.set(Session::INACTIVE, true),
-            "active" => {
-                self.set(Session::INACTIVE, false);
-                self.tells_kept(out);
-            }
-            _ => return false,
-        }
-        true
-    }
-
     /// Handles presence of somebody: the device gets it now, or later.
     pub(super) fn hears_of(&mut self, presence: Presence, out: &mut Out) {
         if !self.has(Session::INACTIVE) {

@@ -6,6 +6,7 @@
 //! id; one that was is not answered.
 
 use super::busy::Busy;
+use super::feature;
 use super::features;
 use super::inbox::Reading;
 use super::messages::told_of;
@@ -16,7 +17,7 @@ use crate::fault::{StanzaFault, StreamFault};
 use crate::jid::{JID_BYTES_MAX, Jid};
 use crate::render;
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
-use crate::stream::{CSI, FRAMING, SM};
+use crate::stream::FRAMING;
 use crate::xml::counted;
 use crate::xml::framer::StreamPiece;
 use crate::xml::scan::{CLIENT, Element, Scan};
@@ -231,17 +232,14 @@ impl Session {
         out: &mut Out,
     ) -> Result<(), End> {
         counted::element(&stanza, out);
-        if self.has(Session::IN_WEB_SOCKET) && stanza.is("close", FRAMING) {
-            return Err(End::Farewell);
-        }
-        if stanza.namespace() == SM {
-            return self.manage(&limits.chat, &stanza, out);
-        }
-        if stanza.namespace() == CSI && self.looks(&stanza, out) {
-            return Ok(());
-        }
         if stanza.namespace() != CLIENT {
-            return Err(StreamFault::UnsupportedStanzaType.into());
+            if self.has(Session::IN_WEB_SOCKET) && stanza.is("close", FRAMING) {
+                return Err(End::Farewell);
+            }
+            return match feature::elements(stanza.namespace()) {
+                Some(it) => (it.take)(self, &limits.chat, &stanza, out),
+                None => Err(StreamFault::UnsupportedStanzaType.into()),
+            };
         }
         if let Some(from) = stanza.attribute("from")
             && !self.is_own(&from)

@@ -6,16 +6,13 @@
 //! of whatever it says. Invariant: the features sent under the name of a capability have that
 //! name's hash.
 
-use super::accounts::REGISTER;
 use super::capabilities::Capabilities;
-use super::services::{self, ExternalService, SERVICES};
+use super::disco::disco_info;
+use super::services::ExternalService;
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, field};
-use crate::server::iq::{DISCO_INFO, SERVER_FEATURES, SERVER_IDENTITY, disco_info};
-use crate::server::nodes::{self, ACCOUNT_NODE_FEATURES, KEPT_FEATURES, PUBSUB, uptime};
-use crate::server::session::Session;
+use crate::server::feature::{self, Offers};
 use crate::xml::scan::Element;
-use base::time::Now;
 
 /// The form of what there is to know of a server (XEP-0157 3, XEP-0128).
 const SERVER_INFO: &str = "http://jabber.org/network/serverinfo";
@@ -60,23 +57,17 @@ impl Advertised {
         self.capabilities[usize::from(registers)].as_ref().map_or("", |it| &it.elements)
     }
 
-    /// The answer to a question of another domain, if this module answers it.
-    pub(in crate::server) fn answer_elsewhere(
-        &self,
-        now: Now,
-        asked: &Element<'_, '_>,
-    ) -> Option<Result<String, StanzaFault>> {
-        match (asked.name(), asked.namespace()) {
-            ("query", DISCO_INFO) => Some(self.server_info(asked, false)),
-            ("query", nodes::LAST) => Some(Ok(uptime(now))),
-            // XEP-0215 2: they are for people of this server.
-            (_, SERVICES) if !self.services.is_empty() => Some(Err(StanzaFault::Forbidden)),
-            _ => None,
-        }
+    /// Services that the operator names.
+    pub(super) fn services(&self) -> &[ExternalService] {
+        &self.services
     }
 
     /// The server's answer to disco#info, also under the names of its capabilities.
-    fn server_info(&self, asked: &Element<'_, '_>, registers: bool) -> Result<String, StanzaFault> {
+    pub(super) fn server_info(
+        &self,
+        asked: &Element<'_, '_>,
+        registers: bool,
+    ) -> Result<String, StanzaFault> {
         let Some(node) = asked.attribute("node") else { return Ok(self.info(None, registers)) };
         let mut both = self.capabilities.iter().zip([false, true]);
         let found = both.find(|(it, _)| it.as_ref().is_some_and(|it| it.is_at(&node)));
@@ -85,12 +76,10 @@ impl Advertised {
     }
 
     fn info(&self, node: Option<&str>, registers: bool) -> String {
-        let has_services = (!self.services.is_empty()).then_some(SERVICES);
-        let more = registers.then_some(REGISTER).into_iter().chain(has_services);
-        // What accounts publish and keep is asked of their own addresses; clients look here.
-        let kept = ACCOUNT_NODE_FEATURES.into_iter().chain(KEPT_FEATURES);
-        let features = SERVER_FEATURES.into_iter().chain([PUBSUB]).chain(kept).chain(more);
-        disco_info(node, SERVER_IDENTITY, features, &self.form())
+        let services = !self.services.is_empty();
+        let offers = Offers { accounts: registers, services, ..Offers::default() };
+        let (features, identities) = feature::of_server(offers);
+        disco_info(node, &identities, features, &self.form())
     }
 
     /// The addresses as a form; without any there is none.
@@ -109,39 +98,20 @@ impl Advertised {
     }
 }
 
-impl Session {
-    /// The answer to a question to the server, if this module answers it.
-    pub(in crate::server) fn answer_of_server(
-        &self,
-        now: Now,
-        asked: &Element<'_, '_>,
-    ) -> Option<Result<String, StanzaFault>> {
-        let advertised = &self.listener.as_ref()?.advertised;
-        match (asked.name(), asked.namespace()) {
-            ("query", DISCO_INFO) => {
-                Some(advertised.server_info(asked, self.has(Session::ACCOUNTS)))
-            }
-            ("query", nodes::LAST) => Some(Ok(uptime(now))),
-            (_, SERVICES) => {
-                let services = &advertised.services;
-                Some(services::answer(asked, services, (now, self.account())))
-            }
-            _ => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::services::ServiceCredentials;
     use super::*;
+    use crate::server::DISCO_INFO;
     use crate::server::XmppListener;
     use crate::server::tests::harness::*;
     use crate::xml::scan::Scan;
-    use base::time::Instant;
+    use base::time::{Instant, Now};
     use model::chat::ChatDelivery;
     use model::chat::foreign::ForeignDomains;
     use std::sync::Arc;
+
+    const SERVICES: &str = "urn:xmpp:extdisco:2";
 
     /// A bound device of a server that says this of itself, with what its stream began with.
     fn bound_at(advertised: Advertised) -> (Side, String) {

@@ -4,9 +4,11 @@
 //! of an account, and no part of one is let through.
 
 use super::{Asking, What, wish};
+use crate::claims::Xep;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::server::Out;
+use crate::server::feature::{Answer, Feature, Question, Questions};
 use crate::server::session::Session;
 use crate::stanza::{STANZA_ERRORS, StanzaReply};
 use crate::xml::scan::Element;
@@ -15,12 +17,37 @@ use model::account::AccountAddress;
 use model::chat::foreign::ForeignDomains;
 use model::chat::{Contact, ContactList, ContactOrder, PeopleAsk};
 
-pub(in crate::server) const BLOCKING: &str = "urn:xmpp:blocking";
+const BLOCKING: &str = "urn:xmpp:blocking";
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[Xep::partial(
+        191,
+        ("Blocking Command", "1.3"),
+        "accounts and whole domains; not single resources",
+        "xmpp/test_people.py::test_nothing_passes_to_or_from_who_is_blocked",
+    )],
+    server: (&[BLOCKING], ""),
+    questions: &[Questions {
+        own_sets: &["block", "unblock"],
+        ..Questions::of_devices(BLOCKING, answer)
+    }],
+    ..Feature::NONE
+};
 
 /// Accounts and domains that one stanza blocks or unblocks.
 const ITEMS_MAX: usize = 64;
 
 type Wanted = (What, Vec<PeopleAsk>);
+
+fn answer(session: &mut Session, question: &Question<'_, '_, '_>, out: &mut Out) -> Answer {
+    question.for_account()?;
+    let wanted = match (question.asked.name(), question.is_set) {
+        ("blocklist", false) => Ok(session.wants_blocked()),
+        ("block" | "unblock", true) => session.blocks(question.asked),
+        _ => return Err(StanzaFault::ServiceUnavailable),
+    };
+    session.asks_people(wanted, question, out)
+}
 
 /// Answers that a stanza is for an address that the account has blocked itself (XEP-0191 3.3).
 pub(in crate::server) fn write_blocked_fault(reply: &StanzaReply<'_>, out: &mut Vec<u8>) {
@@ -31,14 +58,14 @@ pub(in crate::server) fn write_blocked_fault(reply: &StanzaReply<'_>, out: &mut 
 
 impl Session {
     /// Asks for the block list (3.2); from now on the resource gets changes (3.3).
-    pub(super) fn wants_blocked(&mut self) -> Wanted {
+    fn wants_blocked(&mut self) -> Wanted {
         self.set(Session::BLOCKS, true);
         (What::Blocked, vec![PeopleAsk::Contacts { after: None }])
     }
 
     /// Accounts and domains are blocked (3.3) or unblocked (3.4); all of them, if none is named
     /// (3.5).
-    pub(super) fn blocks(&mut self, asked: &Element<'_, '_>) -> Result<Wanted, StanzaFault> {
+    fn blocks(&mut self, asked: &Element<'_, '_>) -> Result<Wanted, StanzaFault> {
         let is_block = asked.name() == "block";
         let items: Vec<_> = asked.children().filter(|item| item.is("item", BLOCKING)).collect();
         if items.is_empty() {

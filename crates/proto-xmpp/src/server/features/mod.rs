@@ -1,5 +1,4 @@
-//! People by XMPP: rosters, subscriptions, presence and blocking; uploads; and what the server says
-//! of itself.
+//! Extensions of which each has a file of its own, and people: rosters, subscriptions, presence.
 //!
 //! A request to the service is remembered by number until it is answered: its stanza, and the kind
 //! of its answer. Nothing of a roster is kept here. Invariant: each request is answered once, with
@@ -7,29 +6,34 @@
 
 pub(super) mod accounts;
 mod advertised;
-mod blocking;
+pub(super) mod blocking;
 pub(super) mod capabilities;
+pub(super) mod carbons;
+pub(super) mod disco;
+pub(super) mod ping;
 mod presence;
-mod push;
-mod roster;
-mod services;
-mod uploads;
+pub(super) mod push;
+pub(super) mod roster;
+pub(super) mod services;
+pub(super) mod time;
+pub(super) mod uploads;
+pub(super) mod version;
 
 pub use advertised::{Advertised, ServerContact};
-pub(super) use blocking::{BLOCKING, write_blocked_fault};
+pub(super) use blocking::write_blocked_fault;
 pub(super) use presence::says;
 pub(crate) use presence::{
     greeting, put_greeting, put_presence, put_show, read_availability, read_show,
 };
 pub use services::{ExternalService, ServiceCredentials};
-pub(super) use uploads::{UPLOAD_SERVICE, Uploading};
+pub(super) use uploads::Uploading;
 
 use super::Out;
+use super::feature::{Answer, Question};
 use super::session::Session;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::stanza::StanzaReply;
-use crate::xml::scan::Element;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
     ChatFault, ChatRequest, ContactChange, ContactList, ContactOrder, ContactWish, PeopleAsk,
@@ -106,25 +110,16 @@ impl Session {
         }
     }
 
-    /// A question about people of the own account, if it is one. False: it is another one's.
-    pub(super) fn asks_people(
+    /// Asks the service what was wanted of people, unless it is refused.
+    fn asks_people(
         &mut self,
-        asked: &Element<'_, '_>,
-        (is_set, about): (bool, (Option<&str>, Option<&str>)),
+        wanted: Result<(What, Vec<PeopleAsk>), StanzaFault>,
+        question: &Question<'_, '_, '_>,
         out: &mut Out,
-    ) -> bool {
-        let wanted = match (asked.name(), asked.namespace(), is_set) {
-            ("query", roster::ROSTER, false) => Ok(self.wants_roster(asked)),
-            ("query", roster::ROSTER, true) => self.sets_item(asked),
-            ("blocklist", BLOCKING, false) => Ok(self.wants_blocked()),
-            ("block" | "unblock", BLOCKING, true) => self.blocks(asked),
-            _ => return false,
-        };
-        match wanted {
-            Ok((what, asks)) => self.ask_people((what, about), asks, out),
-            Err(fault) => self.refuse("iq", about, fault, out),
-        }
-        true
+    ) -> Answer {
+        let (what, asks) = wanted?;
+        self.ask_people((what, question.about), asks, out);
+        Ok(None)
     }
 
     /// The service has done something that was asked of people, or not. False: it was not that.
@@ -206,15 +201,6 @@ impl Session {
         let reply = StanzaReply { name: "iq", from: None, to: self.jid(), id: Some(&id) };
         reply.put("set", inner, out.bytes());
         self.counts_sent(out);
-    }
-}
-
-/// Whether this is about a roster or a block list, which the account alone sets (RFC 6121 2.3.3).
-pub(super) fn is_of_lists(asked: &Element<'_, '_>) -> bool {
-    match asked.name() {
-        "query" => asked.namespace() == roster::ROSTER,
-        "block" | "unblock" => asked.namespace() == BLOCKING,
-        _ => false,
     }
 }
 

@@ -11,11 +11,13 @@
 //! A device is of the account that registered it last, unless the form says that it is shared.
 
 use super::What;
+use crate::claims::Xep;
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, fields};
 use crate::jid::Jid;
 use crate::peer::pushes::PUSH;
 use crate::server::Out;
+use crate::server::feature::{Answer, Feature, Question, Questions};
 use crate::server::session::Session;
 use crate::xml::scan::Element;
 use model::chat::{ChatRequest, PUSH_NAME_BYTES_MAX, PushRoute, PushService, PushWish};
@@ -26,6 +28,31 @@ const SERVICE: &str = "push.";
 /// The option of a registration with a service elsewhere by which other accounts keep theirs of the
 /// same node. It is said to this server and not handed on.
 const SHARED: &str = "holdline#shared";
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[Xep::complete(
+        357,
+        ("Push Notifications", "0.4.1"),
+        "by external services, the operator's gateway and MIOP",
+        "xmpp/test_push.py::\
+         test_a_phone_that_is_away_is_told_by_its_own_apps_service_and_of_nothing_more",
+    )],
+    account: (&[PUSH], ""),
+    questions: &[Questions::of_devices(PUSH, answer)],
+    ..Feature::NONE
+};
+
+fn answer(session: &mut Session, question: &Question<'_, '_, '_>, out: &mut Out) -> Answer {
+    question.for_account()?;
+    let wish = match (question.asked.name(), question.is_set) {
+        ("enable", true) => session.enables(question.asked)?,
+        ("disable", true) => session.disables(question.asked)?,
+        _ => return Err(StanzaFault::ServiceUnavailable),
+    };
+    let number = session.asks((What::Order, question.about), 1);
+    out.say(ChatRequest::Push { session: session.session, number, wish: Box::new(wish) });
+    Ok(None)
+}
 
 /// Publish options of a push service: names and values.
 type ServiceOptions = Vec<(Box<str>, Box<str>)>;
@@ -42,31 +69,6 @@ struct Options {
 }
 
 impl Session {
-    /// A question about pushes of the own account, if it is one. False: it is another one.
-    pub(in crate::server) fn asks_pushes(
-        &mut self,
-        asked: &Element<'_, '_>,
-        (is_set, about): (bool, (Option<&str>, Option<&str>)),
-        out: &mut Out,
-    ) -> bool {
-        if !is_set || asked.namespace() != PUSH {
-            return false;
-        }
-        let wish = match asked.name() {
-            "enable" => self.enables(asked),
-            "disable" => self.disables(asked),
-            _ => return false,
-        };
-        match wish {
-            Ok(wish) => {
-                let (number, session) = (self.asks((What::Order, about), 1), self.session);
-                out.say(ChatRequest::Push { session, number, wish: Box::new(wish) });
-            }
-            Err(fault) => self.refuse("iq", about, fault, out),
-        }
-        true
-    }
-
     /// A device is to be woken (5).
     fn enables(&self, asked: &Element<'_, '_>) -> Result<PushWish, StanzaFault> {
         let elsewhere = self.service_of(asked)?;

@@ -4,18 +4,34 @@
 use super::{Asking, What, wish};
 use crate::fault::StanzaFault;
 use crate::server::Out;
+use crate::server::feature::{Answer, Feature, Question, Questions};
 use crate::server::session::Session;
 use crate::xml::scan::Element;
 use crate::xml::text::escaped;
 use model::chat::{Contact, ContactList, ContactOrder, Half, PeopleAsk};
 
-pub(super) const ROSTER: &str = "jabber:iq:roster";
+const ROSTER: &str = "jabber:iq:roster";
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    questions: &[Questions { own_sets: &["query"], ..Questions::of_devices(ROSTER, answer) }],
+    ..Feature::NONE
+};
 
 type Wanted = (What, Vec<PeopleAsk>);
 
+fn answer(session: &mut Session, question: &Question<'_, '_, '_>, out: &mut Out) -> Answer {
+    question.for_account()?;
+    let wanted = match (question.asked.name(), question.is_set) {
+        ("query", false) => Ok(session.wants_roster(question.asked)),
+        ("query", true) => session.sets_item(question.asked),
+        _ => return Err(StanzaFault::ServiceUnavailable),
+    };
+    session.asks_people(wanted, question, out)
+}
+
 impl Session {
     /// The roster is wanted, or what of it is newer than what the client has.
-    pub(super) fn wants_roster(&mut self, query: &Element<'_, '_>) -> Wanted {
+    fn wants_roster(&mut self, query: &Element<'_, '_>) -> Wanted {
         let version = query.attribute("ver");
         let after = version.as_deref().and_then(|version| version.parse().ok());
         self.set(Session::FOLLOWS, true);
@@ -23,7 +39,7 @@ impl Session {
     }
 
     /// An item is added, changed or removed (2.3, 2.4, 2.5).
-    pub(super) fn sets_item(&self, query: &Element<'_, '_>) -> Result<Wanted, StanzaFault> {
+    fn sets_item(&self, query: &Element<'_, '_>) -> Result<Wanted, StanzaFault> {
         let mut items = query.children();
         let (Some(item), None) = (items.next(), items.next()) else {
             return Err(StanzaFault::BadRequest);

@@ -6,7 +6,11 @@
 //! this server. Which services there are is the listener's to know. Invariant: a secret goes to
 //! nobody, and nothing at all to other domains.
 
+use crate::claims::Xep;
 use crate::fault::StanzaFault;
+use crate::server::Out;
+use crate::server::feature::{Answer, Feature, Offered, Question, Questions};
+use crate::server::session::Session;
 use crate::stanza::{put_attribute, timestamp};
 use crate::xml::scan::Element;
 use base::time::Now;
@@ -17,7 +21,37 @@ use sha1::Sha1;
 use std::fmt;
 
 /// The namespace of services (XEP-0215 2).
-pub(in crate::server) const SERVICES: &str = "urn:xmpp:extdisco:2";
+const SERVICES: &str = "urn:xmpp:extdisco:2";
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[Xep::complete(
+        215,
+        ("External Service Discovery", "0.7"),
+        "no pushes: changes need a restart",
+        "xmpp/test_server.py::test_services_beside_it_are_told_with_what_lets_one_in",
+    )],
+    offered: Offered::WithServices,
+    server: (&[SERVICES], ""),
+    questions: &[Questions {
+        domain: Some(|question| match question.advertised.services() {
+            [] => Err(StanzaFault::ServiceUnavailable),
+            _ => Err(StanzaFault::Forbidden), // XEP-0215 2: they are for people of this server
+        }),
+        ..Questions::of_devices(SERVICES, asked)
+    }],
+    ..Feature::NONE
+};
+
+fn asked(session: &mut Session, question: &Question<'_, '_, '_>, _: &mut Out) -> Answer {
+    let Some(listener) = session.listener.as_ref().filter(|_| question.is_for_server) else {
+        return Err(StanzaFault::ServiceUnavailable);
+    };
+    let services = listener.advertised.services();
+    match question.is_set {
+        false => answer(question.asked, services, (question.now, session.account())).map(Some),
+        true => Err(StanzaFault::ServiceUnavailable),
+    }
+}
 
 /// Longest name of a type that is given back, bytes. One that is longer is a bad request.
 const TYPE_BYTES_MAX: usize = 64;
@@ -103,7 +137,7 @@ fn password(secret: &str, username: &str) -> String {
 }
 
 /// Answer to a client that asks for services, or for credentials of one.
-pub(in crate::server) fn answer(
+fn answer(
     asked: &Element<'_, '_>,
     services: &[ExternalService],
     (now, account): (Now, &str),

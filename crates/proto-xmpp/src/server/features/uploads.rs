@@ -3,10 +3,12 @@
 //! Leave to upload is the service's to give; here it is asked for and told. A server without a
 //! storage has no such address. Invariant: each question is answered once, with its id.
 
+use crate::claims::Xep;
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, field};
 use crate::jid::Jid;
 use crate::server::Out;
+use crate::server::feature::{Feature, Offered};
 use crate::server::iq::{DISCO_INFO, DISCO_ITEMS, PING, disco_info};
 use crate::server::session::Session;
 use crate::stanza::{StanzaReply, put_attribute, timestamp};
@@ -17,9 +19,22 @@ use model::chat::{ChatFault, ChatRequest};
 use model::media::{UploadSlot, UploadWish};
 
 /// How the address of uploads begins, before the domain.
-pub(in crate::server) const UPLOAD_SERVICE: &str = "upload.";
+const UPLOAD_SERVICE: &str = "upload.";
 /// The namespace of uploads (XEP-0363 3).
-pub(in crate::server) const UPLOAD: &str = "urn:xmpp:http:upload:0";
+const UPLOAD: &str = "urn:xmpp:http:upload:0";
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[Xep::complete(
+        363,
+        ("HTTP File Upload", "1.2.0"),
+        "if the server has file storage",
+        "media/test_xmpp.py::\
+         test_slixmpp_finds_the_service_uploads_and_a_person_of_im_has_a_picture",
+    )],
+    offered: Offered::WithFiles,
+    services: &[(UPLOAD_SERVICE, "Files")],
+    ..Feature::NONE
+};
 
 const DAY_MS: u64 = 86_400_000;
 

@@ -7,7 +7,9 @@
 
 use super::private::{self, PRIVATE};
 use super::{Want, Wanted};
+use crate::claims::Xep;
 use crate::jid;
+use crate::server::feature::Feature;
 use crate::xml::scan::{Element, Scan};
 use crate::xml::text::escaped;
 use model::chat::BOOKMARKS_NODE as BOOKMARKS;
@@ -15,6 +17,29 @@ use model::chat::*;
 use std::sync::Arc;
 
 pub(super) const STORAGE: &str = "storage:bookmarks";
+
+/// Says that both forms are one (XEP-0402 5.1).
+const COMPAT: &str = "urn:xmpp:bookmarks:1#compat";
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[
+        Xep::complete(
+            48,
+            ("Bookmarks", "1.2"),
+            "stored as XEP-0402",
+            "xmpp/test_pep.py::test_bookmarks_of_one_client_are_those_of_another",
+        ),
+        Xep::complete(
+            402,
+            ("PEP Native Bookmarks", "1.2.0"),
+            "",
+            "xmpp/test_pep.py::test_bookmarks_of_one_client_are_those_of_another",
+        ),
+    ],
+    server: (&[COMPAT], ""),
+    account: (&[COMPAT], ""),
+    ..Feature::NONE
+};
 
 /// A bookmark of a room, as far as both forms say it.
 #[derive(Clone, PartialEq, Eq, Debug)]

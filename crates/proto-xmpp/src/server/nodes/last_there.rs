@@ -4,11 +4,38 @@
 //! same answer, whether such an account exists or not.
 
 use super::Want;
+use crate::claims::Xep;
+use crate::server::Out;
+use crate::server::feature::{Answer, Feature, Question, Questions};
+use crate::server::session::Session;
 use base::time::Now;
 use model::chat::NodesFault;
 
 /// The namespace of last activity (XEP-0012 2).
-pub(in crate::server) const LAST: &str = "jabber:iq:last";
+pub(super) const LAST: &str = "jabber:iq:last";
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[Xep::partial(
+        12,
+        ("Last Activity", "1.2"),
+        "from presence since the server's start; without the last status",
+        "xmpp/test_server.py::test_who_sees_somebody_hears_when_that_was_last_there",
+    )],
+    server: (&[LAST], ""),
+    account: (&[LAST], ""),
+    questions: &[Questions {
+        domain: Some(|question| question.gets("query").map(|()| uptime(question.now))),
+        ..Questions::of_devices(LAST, answer)
+    }],
+    ..Feature::NONE
+};
+
+fn answer(session: &mut Session, question: &Question<'_, '_, '_>, out: &mut Out) -> Answer {
+    match question.is_for_server {
+        true => question.gets("query").map(|()| Some(uptime(question.now))),
+        false => session.asks_own_nodes(question, out),
+    }
+}
 
 /// An answer of so many seconds.
 pub(super) fn ago(ago_s: u64) -> String {
@@ -16,7 +43,7 @@ pub(super) fn ago(ago_s: u64) -> String {
 }
 
 /// Time since the server's start (XEP-0012 5).
-pub(in crate::server) fn uptime(now: Now) -> String {
+fn uptime(now: Now) -> String {
     ago(u64::from(now.secs()))
 }
 

@@ -7,28 +7,29 @@
 //! and means the same wherever it is written.
 
 mod avatar;
-mod bookmarks;
+pub(super) mod bookmarks;
 mod displayed;
 mod elsewhere;
 mod forms;
 mod interests;
-mod last_there;
+pub(super) mod last_there;
 pub(crate) mod moved;
 mod owner;
-mod private;
+pub(super) mod private;
 mod pubsub;
 mod render;
 mod settings;
-mod vcard;
+pub(super) mod vcard;
 
 pub(super) use avatar::{put_badge, shows_avatar};
 pub use elsewhere::NodesQuestion;
-pub(super) use last_there::{LAST, uptime};
 pub use settings::FORMAT as BOOKMARKS;
 
 use super::Out;
+use super::feature::{Answer, Feature, Question, Questions};
 use super::iq::{DISCO_INFO, DISCO_ITEMS};
 use super::session::Session;
+use crate::claims::Xep;
 use crate::fault::StanzaFault;
 use crate::stanza::StanzaReply;
 use crate::xml::scan::{Element, Scan};
@@ -48,8 +49,45 @@ const ERRORS: &str = "http://jabber.org/protocol/pubsub#errors";
 /// The one item of a node that has one.
 const CURRENT: &str = "current";
 
-/// Features of an account's nodes (XEP-0060 10, XEP-0163 6).
-pub(super) const ACCOUNT_NODE_FEATURES: [&str; 26] = [
+/// Identity of whoever publishes by PEP (XEP-0163 6.1): the server, and an account.
+const SERVER_IDENTITY: &str = "<identity category='pubsub' type='pep' name='Holdline'/>";
+const ACCOUNT_IDENTITY: &str = "<identity category='pubsub' type='pep'/>";
+
+/// PubSub of accounts. The server shows its features, too: clients look for them there.
+pub(super) const FEATURE: Feature = Feature {
+    claims: &[
+        Xep::partial(
+            60,
+            ("Publish-Subscribe", "1.30.0"),
+            "nodes of accounts; no service of its own, collections, other publishers, `authorize`",
+            "xmpp/test_pep.py::test_each_bad_request_is_told_what_is_wrong",
+        ),
+        Xep::complete(
+            163,
+            ("Personal Eventing Protocol", "1.2.2"),
+            "",
+            "xmpp/test_pep.py::\
+             test_one_sets_it_and_the_other_is_told_and_fetches_it_over_a_kill_too",
+        ),
+        Xep::complete(
+            223,
+            ("Persistent Storage of Private Data via PubSub", "1.1.1"),
+            "",
+            "xmpp/test_pep.py::test_bookmarks_of_one_client_are_those_of_another",
+        ),
+    ],
+    server: (NODE_FEATURES, SERVER_IDENTITY),
+    account: (NODE_FEATURES, ACCOUNT_IDENTITY),
+    questions: &[
+        Questions::of_devices(PUBSUB, Session::asks_own_nodes),
+        Questions::of_devices(OWNER, Session::asks_own_nodes),
+    ],
+    ..Feature::NONE
+};
+
+/// Features of nodes (XEP-0060 10, XEP-0163 6).
+const NODE_FEATURES: &[&str] = &[
+    PUBSUB,
     "http://jabber.org/protocol/pubsub#access-open",
     "http://jabber.org/protocol/pubsub#access-presence",
     "http://jabber.org/protocol/pubsub#access-roster",
@@ -77,10 +115,6 @@ pub(super) const ACCOUNT_NODE_FEATURES: [&str; 26] = [
     "http://jabber.org/protocol/pubsub#subscribe",
     "urn:xmpp:pep-vcard-conversion:0",
 ];
-
-/// Further features of an account.
-pub(super) const KEPT_FEATURES: [&str; 4] =
-    ["urn:xmpp:bookmarks:1#compat", "vcard-temp", "jabber:iq:private", LAST];
 
 /// A question about nodes that is with the service.
 pub(super) struct NodesAsking {
@@ -169,11 +203,26 @@ pub(super) fn is_of_nodes(asked: &Element<'_, '_>) -> bool {
         (asked.name(), asked.namespace()),
         ("pubsub", PUBSUB | OWNER)
             | ("vCard", vcard::VCARD)
-            | ("query", private::PRIVATE | DISCO_INFO | DISCO_ITEMS | LAST)
+            | ("query", private::PRIVATE | DISCO_INFO | DISCO_ITEMS | last_there::LAST)
     )
 }
 
 impl Session {
+    /// A question about what the own account publishes or keeps.
+    pub(super) fn asks_own_nodes(
+        &mut self,
+        question: &Question<'_, '_, '_>,
+        out: &mut Out,
+    ) -> Answer {
+        let Question { now, asked, is_set, about, .. } = *question;
+        question.for_account()?;
+        if !is_of_nodes(asked) {
+            return Err(StanzaFault::ServiceUnavailable);
+        }
+        self.asks_of_nodes(now, (None, asked), (is_set, about), out);
+        Ok(None)
+    }
+
     /// Handles a request about the nodes of an account; `None`: its own.
     pub(super) fn asks_of_nodes(
         &mut self,
@@ -269,7 +318,7 @@ fn gets(asked: &Element<'_, '_>, is_own: bool) -> Wanted {
     match asked.namespace() {
         PUBSUB => pubsub::gets(asked),
         vcard::VCARD => Ok(vcard::gets(is_own)),
-        LAST => Ok((Want::LastThere, NodesAsk::LastThere)),
+        last_there::LAST => Ok((Want::LastThere, NodesAsk::LastThere)),
         DISCO_INFO => Ok(match node {
             Some(node) => (Want::Node(node.clone()), NodesAsk::Node(node)),
             None => (Want::Account, NodesAsk::Names),

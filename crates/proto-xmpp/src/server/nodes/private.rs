@@ -3,11 +3,27 @@
 
 use super::bookmarks::{self, STORAGE, Storing};
 use super::{CURRENT, Want, Wanted, payload, render};
+use crate::claims::Xep;
+use crate::server::feature::{Feature, Questions};
+use crate::server::session::Session;
 use crate::xml::scan::Element;
 use crate::xml::text::escaped;
 use model::chat::*;
 
 pub(super) const PRIVATE: &str = "jabber:iq:private";
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[Xep::complete(
+        49,
+        ("Private XML Storage", "1.2"),
+        "",
+        "xmpp/test_pep.py::test_private_storage_is_ones_own_and_outlives_the_server",
+    )],
+    server: (&[PRIVATE], ""),
+    account: (&[PRIVATE], ""),
+    questions: &[Questions::of_devices(PRIVATE, Session::asks_own_nodes)],
+    ..Feature::NONE
+};
 
 /// The node that keeps an element of this name.
 pub(super) fn node_of(name: &str, namespace: &str) -> Box<str> {

@@ -1,7 +1,7 @@
 //! Answers about nodes, and notifications, as stanzas.
 
 use super::super::Out;
-use super::super::iq::{DISCO_INFO, DISCO_ITEMS, account_info, disco_info};
+use super::super::features::disco::{DISCO_INFO, DISCO_ITEMS, account_info, disco_info};
 use super::super::session::Session;
 use super::{PUBSUB, Want, bookmarks, forms, last_there, owner, private, vcard};
 use crate::archive::RSM;

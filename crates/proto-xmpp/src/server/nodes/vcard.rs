@@ -5,6 +5,9 @@
 
 use super::avatar::{self, DATA, METADATA};
 use super::{CURRENT, Want, Wanted};
+use crate::claims::Xep;
+use crate::server::feature::{Feature, Questions};
+use crate::server::session::Session;
 use crate::xml::scan::{Element, Scan};
 use crate::xml::text::escaped;
 use base64::Engine;
@@ -13,6 +16,19 @@ use model::chat::*;
 use sha1::{Digest, Sha1};
 
 pub(super) const VCARD: &str = "vcard-temp";
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[Xep::complete(
+        54,
+        ("vcard-temp", "1.3.0"),
+        "",
+        "xmpp/test_pep.py::test_a_photo_of_a_vcard_is_the_avatar_and_goes_with_it",
+    )],
+    server: (&[VCARD], ""),
+    account: (&[VCARD], ""),
+    questions: &[Questions::of_devices(VCARD, Session::asks_own_nodes)],
+    ..Feature::NONE
+};
 
 /// A vCard is wanted.
 pub(super) fn gets(is_own: bool) -> (Want, NodesAsk) {

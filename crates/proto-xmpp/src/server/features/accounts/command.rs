@@ -7,7 +7,7 @@ use crate::xml::text::escaped;
 use model::ports::users::{BOOK_ONLINE_MAX, BookDone, UserVerb};
 
 /// The namespace of commands (XEP-0050 8.1), and the node that has them.
-pub(in crate::server) const COMMANDS: &str = "http://jabber.org/protocol/commands";
+pub(super) const COMMANDS: &str = "http://jabber.org/protocol/commands";
 
 /// The type of their forms, and how their nodes begin (XEP-0133 8.1).
 pub(super) const ADMIN: &str = "http://jabber.org/protocol/admin";

@@ -9,10 +9,12 @@
 
 use super::command::{self, ADMIN, COMMANDS, Command, CommandWhat};
 use super::{BookWhat, Wanted, password};
+use crate::claims::Xep;
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, fields};
 use crate::jid::Jid;
 use crate::server::Out;
+use crate::server::feature::{Answer, Feature, Question, Questions};
 use crate::server::iq::{DISCO_INFO, DISCO_ITEMS};
 use crate::server::session::Session;
 use crate::stanza::StanzaReply;
@@ -21,6 +23,39 @@ use model::account::AccountAddress;
 use model::ports::users::{
     Announcement, BOOK_ACCOUNTS_MAX, BOOK_ONLINE_MAX, BookDone, BookWish, OperatorWish, UserChange,
 };
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[
+        Xep::partial(
+            50,
+            ("Ad-Hoc Commands", "1.3.0"),
+            "for XEP-0133, with one form at most",
+            "xmpp/test_accounts.py::test_accounts_are_made_changed_and_removed_by_commands",
+        ),
+        Xep::partial(
+            133,
+            ("Service Administration", "1.2.0"),
+            "accounts, online users, and announcements to them: eleven commands",
+            "xmpp/test_accounts.py::test_who_is_here_is_told_to_administrators_alone",
+        ),
+    ],
+    server: (&[COMMANDS], ""),
+    questions: &[Questions::of_devices(COMMANDS, answer)],
+    ..Feature::NONE
+};
+
+fn answer(session: &mut Session, question: &Question<'_, '_, '_>, out: &mut Out) -> Answer {
+    let asked = question.asked;
+    if !question.is_for_server || !question.is_set || asked.name() != "command" {
+        return Err(StanzaFault::ServiceUnavailable);
+    }
+    let command = command::find(&asked.attribute("node").unwrap_or_default());
+    let wanted = match command {
+        Some(command) => session.executes((asked, command), question.about, out),
+        None => Err(StanzaFault::ItemNotFound),
+    };
+    session.wants_of_book(wanted, question, out)
+}
 
 /// Commands of a session that wait for their forms.
 const OPEN_MAX: usize = 4;
@@ -32,29 +67,26 @@ pub(in crate::server) struct OpenCommand {
 }
 
 impl Session {
-    /// A question about commands, or one of them. `None`: it is another question.
-    pub(super) fn commands(
+    /// Asks for the list of commands or for one of them, by its node. False: it is another node.
+    pub(in crate::server) fn asks_of_commands(
         &mut self,
-        asked: &Element<'_, '_>,
-        is_set: bool,
-        about: (Option<&str>, Option<&str>),
+        question: &Question<'_, '_, '_>,
         out: &mut Out,
-    ) -> Option<Wanted> {
-        let node = asked.attribute("node").unwrap_or_default();
+    ) -> bool {
+        if question.gets("query").is_err() {
+            return false;
+        }
+        let node = question.asked.attribute("node").unwrap_or_default();
         let command = command::find(&node);
-        let what = match (asked.name(), asked.namespace(), is_set) {
-            ("query", DISCO_ITEMS, false) if *node == *COMMANDS => BookWhat::Commands,
-            ("query", DISCO_INFO, false) if *node == *COMMANDS => BookWhat::Info(None),
-            ("query", DISCO_INFO, false) if command.is_some() => BookWhat::Info(command),
-            ("command", COMMANDS, true) => {
-                return Some(match command {
-                    Some(command) => self.executes((asked, command), about, out),
-                    None => Err(StanzaFault::ItemNotFound),
-                });
-            }
-            _ => return None,
+        let what = match question.asked.namespace() {
+            DISCO_ITEMS if *node == *COMMANDS => BookWhat::Commands,
+            DISCO_INFO if *node == *COMMANDS => BookWhat::Info(None),
+            DISCO_INFO if command.is_some() => BookWhat::Info(command),
+            _ => return false,
         };
-        Some(Ok(Some((what, BookWish::Operate(OperatorWish::May)))))
+        let wish = BookWish::Operate(OperatorWish::May);
+        self.asks_book((what, question.about), wish, out);
+        true
     }
 
     /// A command is begun, gone on with or given up (XEP-0050 3).

@@ -10,16 +10,15 @@ mod command;
 mod commands;
 mod registration;
 
-pub(in crate::server) use command::COMMANDS;
-pub(in crate::server) use commands::OpenCommand;
+pub(in crate::server) use commands::{FEATURE as COMMANDS_FEATURE, OpenCommand};
 pub(in crate::server) use registration::{
-    REGISTER, is_private, stream_feature, wants_registration,
+    FEATURE as REGISTRATION_FEATURE, is_private, stream_feature, wants_registration,
 };
 
 use crate::fault::StanzaFault;
 use crate::server::Out;
+use crate::server::feature::{Answer, Question};
 use crate::server::session::Session;
-use crate::xml::scan::Element;
 use command::Command;
 use model::chat::ChatRequest;
 use model::ports::users::{BookAnswer, BookDone, BookFault, BookRequest, BookWish, NewPassword};
@@ -47,27 +46,17 @@ enum BookWhat {
 }
 
 impl Session {
-    /// A question about the own account, or a command. False: it is another question.
-    pub(in crate::server) fn asks_of_book(
+    /// Asks the book what was wanted, unless it is answered or refused already.
+    fn wants_of_book(
         &mut self,
-        asked: &Element<'_, '_>,
-        (is_set, is_server, about): (bool, bool, (Option<&str>, Option<&str>)),
+        wanted: Wanted,
+        question: &Question<'_, '_, '_>,
         out: &mut Out,
-    ) -> bool {
-        let wanted = match (asked.name(), asked.namespace()) {
-            ("query", REGISTER) => self.registers(asked, (is_set, about), out),
-            _ if is_server => match self.commands(asked, is_set, about, out) {
-                Some(wanted) => wanted,
-                None => return false,
-            },
-            _ => return false,
-        };
-        match wanted {
-            Ok(Some((what, wish))) => self.asks_book((what, about), wish, out),
-            Ok(None) => {}
-            Err(fault) => self.refuse("iq", about, fault, out),
+    ) -> Answer {
+        if let Some((what, wish)) = wanted? {
+            self.asks_book((what, question.about), wish, out);
         }
-        true
+        Ok(None)
     }
 
     fn asks_book(

@@ -4,9 +4,11 @@
 //! A password is taken over connections alone that are encrypted, or of this machine.
 
 use super::{BookWhat, Wanted, fault_of, password};
+use crate::claims::Xep;
 use crate::fault::{StanzaFault, StreamFault};
 use crate::forms::FORMS;
 use crate::jid;
+use crate::server::feature::{Feature, Offered, Questions};
 use crate::server::opening::{Opening, Stage};
 use crate::server::session::Session;
 use crate::server::{End, Out};
@@ -19,13 +21,32 @@ use model::link::{Link, Source};
 use model::ports::users::{BookAnswer, BookWish, Registering, Registration};
 
 /// The namespace of registration (XEP-0077 14.1).
-pub(in crate::server) const REGISTER: &str = "jabber:iq:register";
+const REGISTER: &str = "jabber:iq:register";
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[Xep::partial(
+        77,
+        ("In-Band Registration", "2.4"),
+        "user name and password only; no other fields, no e-mail",
+        "xmpp/test_accounts.py::test_a_password_is_changed_and_the_other_devices_go",
+    )],
+    offered: Offered::WithAccounts,
+    server: (&[REGISTER], ""),
+    questions: &[Questions::of_devices(REGISTER, |session, question, out| {
+        if question.asked.name() != "query" {
+            return Err(StanzaFault::ServiceUnavailable);
+        }
+        let wanted = session.registers(question.asked, (question.is_set, question.about), out);
+        session.wants_of_book(wanted, question, out)
+    })],
+    ..Feature::NONE
+};
 
 /// Accounts that one connection may ask for. With one more its stream ends.
 const REGISTRATIONS_MAX: u8 = 3;
 
 /// Stream feature for registration (XEP-0077 8).
-const FEATURE: &str = "<register xmlns='http://jabber.org/features/iq-register'/>";
+const STREAM_FEATURE: &str = "<register xmlns='http://jabber.org/features/iq-register'/>";
 
 /// Whether passwords may be sent over such a link.
 pub(in crate::server) fn is_private(link: &Link) -> bool {
@@ -36,7 +57,7 @@ pub(in crate::server) fn is_private(link: &Link) -> bool {
 pub(in crate::server) fn stream_feature(registration: Registration, link: &Link) -> &'static str {
     let may_register = registration == Registration::Open && is_private(link);
     // Where TLS may begin, it must, and nothing else is offered.
-    if may_register && !(link.tls.is_none() && link.may_start_tls) { FEATURE } else { "" }
+    if may_register && !(link.tls.is_none() && link.may_start_tls) { STREAM_FEATURE } else { "" }
 }
 
 /// Whether somebody asks about an account without having one.
@@ -46,7 +67,7 @@ pub(in crate::server) fn wants_registration(stanza: &Element<'_, '_>) -> bool {
 
 impl Session {
     /// A question about the registration of the own account.
-    pub(super) fn registers(
+    fn registers(
         &mut self,
         query: &Element<'_, '_>,
         (is_set, about): (bool, (Option<&str>, Option<&str>)),
