@@ -9,7 +9,8 @@
 //! compile.
 
 use super::session::Session;
-use super::{Advertised, End, Out, archive, features, nodes, quiet, stream_management};
+use super::{Advertised, End, Out, archive, features, inline, nodes};
+use super::{quiet, receipts, stream_management};
 use crate::claims::Xep;
 use crate::fault::StanzaFault;
 use crate::render::STANZA_IDS;
@@ -43,8 +44,15 @@ const FEATURES: &[Feature] = &[
     SESSION_FEATURE,
     ROOMS_FEATURE,
     features::uploads::FEATURE,
-    stream_management::FEATURE,
     quiet::FEATURE,
+    stream_management::FEATURE,
+    inline::FEATURE,
+    receipts::FEATURE,
+    features::advertised::FEATURE,
+    features::capabilities::FEATURE,
+    nodes::avatar::FEATURE,
+    nodes::displayed::FEATURE,
+    nodes::settings::FEATURE,
 ];
 
 /// An extension as this server has it, or several that one file has.
@@ -59,6 +67,8 @@ pub(super) struct Feature {
     pub(super) account: (&'static [&'static str], &'static str),
     /// Services of a domain: how their addresses begin, and their names.
     pub(super) services: &'static [(&'static str, &'static str)],
+    /// Namespaces of what a login by Bind 2 may switch on (XEP-0386 3).
+    pub(super) inline: &'static [&'static str],
     /// Questions, by the namespaces of their elements.
     pub(super) questions: &'static [Questions],
     /// Elements of the stream that are no stanzas, by their namespace.
@@ -73,6 +83,7 @@ impl Feature {
         server: (&[], ""),
         account: (&[], ""),
         services: &[],
+        inline: &[],
         questions: &[],
         elements: None,
     };
@@ -227,6 +238,11 @@ pub(super) fn services(
     offers: Offers,
 ) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
     FEATURES.iter().filter(move |it| offers.has(it.offered)).flat_map(|it| it.services)
+}
+
+/// Namespaces of what a login by Bind 2 may switch on.
+pub(super) fn inline() -> impl Iterator<Item = &'static str> {
+    FEATURES.iter().flat_map(|it| it.inline).copied()
 }
 
 /// Stable ids of stanzas (XEP-0359), which `render` writes.

@@ -11,10 +11,12 @@
 //! its `success`, so a client that knows how it logs in is online in one round trip. Invariant:
 //! what `success` says is so.
 
+use super::feature::{self, Feature};
 use super::opening::{Granted, Opening, Stage};
 use super::session::Session;
 use super::stream_management::resumption::{self, KeepLimits, Wish};
 use super::{End, Out};
+use crate::claims::Xep;
 use crate::forms::truth;
 use crate::jid;
 use crate::render::CARBONS;
@@ -33,6 +35,33 @@ use model::machine::Input;
 
 /// Bytes of a tag that stand in the name of a resource, before the part that tells devices apart.
 const TAG_BYTES_MAX: usize = 40;
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[
+        Xep::complete(
+            386,
+            ("Bind 2", "1.1.0"),
+            "",
+            "xmpp/test_resume.py::\
+         test_a_client_with_a_token_is_online_in_one_round_trip_and_goes_on_in_one",
+        ),
+        Xep::partial(
+            388,
+            ("Extensible SASL Profile", "1.0.4"),
+            "no tasks",
+            "xmpp/test_resume.py::\
+         test_a_client_with_a_token_is_online_in_one_round_trip_and_goes_on_in_one",
+        ),
+        Xep::complete(
+            484,
+            ("Fast Authentication Streamlining Tokens", "0.2.0"),
+            "no 0-RTT",
+            "xmpp/test_resume.py::\
+         test_a_client_with_a_token_is_online_in_one_round_trip_and_goes_on_in_one",
+        ),
+    ],
+    ..Feature::NONE
+};
 
 /// Requests along with a login.
 #[derive(Default)]
@@ -151,10 +180,11 @@ pub(super) fn offer(mechanisms: &[Mechanism], fast: bool, link: &Link) -> String
     }
     let names = mechanisms.iter().map(|it| format!("<mechanism>{}</mechanism>", it.name()));
     let names: String = names.collect();
+    let features = feature::inline().map(|it| format!("<feature var='{it}'/>"));
+    let features: String = features.collect();
     format!(
-        "<authentication xmlns='{SASL2}'>{names}<inline><bind xmlns='{BIND2}'><inline>\
-         <feature var='{CARBONS}'/><feature var='{CSI}'/><feature var='{SM}'/></inline></bind>\
-         <sm xmlns='{SM}'/>{}</inline></authentication>",
+        "<authentication xmlns='{SASL2}'>{names}<inline><bind xmlns='{BIND2}'><inline>{features}\
+         </inline></bind><sm xmlns='{SM}'/>{}</inline></authentication>",
         fast_offer(fast, link)
     )
 }

@@ -23,6 +23,7 @@ pub(super) const FEATURE: Feature = Feature {
         "",
         "server/tests/resumption.rs::presence_waits_until_somebody_looks_and_is_the_newest",
     )],
+    inline: &[CSI],
     elements: Some(StreamElements { namespace: CSI, take: looks }),
     ..Feature::NONE
 };

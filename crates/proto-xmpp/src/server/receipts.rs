@@ -14,8 +14,10 @@ use super::Out;
 use super::messages::SentAs;
 use super::messages::lookup::{Lookup, Seen};
 use super::session::Session;
+use crate::claims::Xep;
 use crate::jid::Jid;
 use crate::render::{self, CARBONS, FORWARD};
+use crate::server::feature::Feature;
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, put_attribute};
 use crate::xml::scan::{CLIENT, Element};
 use model::account::AccountAddress;
@@ -26,6 +28,24 @@ use model::timeline::Seq;
 pub const RECEIPTS: &str = "urn:xmpp:receipts";
 /// The namespace of chat markers (XEP-0333 10).
 pub const MARKERS: &str = "urn:xmpp:chat-markers:0";
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[
+        Xep::complete(
+            184,
+            ("Message Delivery Receipts", "1.4.0"),
+            "sent by the server, as positions",
+            "im/test_receipts.py::test_two_clients_of_xmpp_hear_of_receipts_and_markers",
+        ),
+        Xep::complete(
+            333,
+            ("Displayed Markers", "0.5.0"),
+            "sent by the server, as positions",
+            "im/test_receipts.py::test_people_of_xmpp_and_im_hear_of_each_other",
+        ),
+    ],
+    ..Feature::NONE
+};
 
 /// Messages of a device whose receipts it wants, the newest.
 const AWAITED_MAX: usize = 64;

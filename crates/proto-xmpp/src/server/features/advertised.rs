@@ -9,13 +9,25 @@
 use super::capabilities::Capabilities;
 use super::disco::disco_info;
 use super::services::ExternalService;
+use crate::claims::Xep;
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, field};
+use crate::server::feature::Feature;
 use crate::server::feature::{self, Offers};
 use crate::xml::scan::Element;
 
 /// The form of what there is to know of a server (XEP-0157 3, XEP-0128).
 const SERVER_INFO: &str = "http://jabber.org/network/serverinfo";
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[Xep::complete(
+        157,
+        ("Contact Addresses for XMPP Services", "1.0"),
+        "also `status-addresses`; the same for all domains of the server",
+        "xmpp/test_server.py::test_it_says_how_its_operator_is_reached",
+    )],
+    ..Feature::NONE
+};
 
 /// Where somebody of those who run the server is reached (XEP-0157).
 #[derive(Clone, PartialEq, Eq, Debug)]

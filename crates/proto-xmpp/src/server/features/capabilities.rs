@@ -3,8 +3,10 @@
 //! A name is a hash of what is said to a question for it, by SHA-1 or SHA-256, in the form of the
 //! older document or that of the newer. Invariant: what does not come to its hash proves nothing.
 
+use crate::claims::Xep;
 use crate::forms::{FORMS, fields};
 use crate::server::DISCO_INFO;
+use crate::server::feature::Feature;
 use crate::xml::scan::{Element, Scan};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -30,6 +32,25 @@ const NODE: &str = "urn:x-holdline:server";
 
 /// Separator of the parts of an identity: no character of XML.
 const BETWEEN: &str = "\u{1}";
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[
+        Xep::complete(
+            115,
+            ("Entity Capabilities", "1.6.0"),
+            "by sha-1 and sha-256",
+            "xmpp/test_pep.py::\
+             test_one_sets_it_and_the_other_is_told_and_fetches_it_over_a_kill_too",
+        ),
+        Xep::complete(
+            390,
+            ("Entity Capabilities 2.0", "0.3.2"),
+            "",
+            "server/features/capabilities.rs::the_newer_form_comes_to_its_hashes",
+        ),
+    ],
+    ..Feature::NONE
+};
 
 /// Features in a device's answer.
 pub(crate) fn features_of(query: &Element<'_, '_>) -> Vec<String> {

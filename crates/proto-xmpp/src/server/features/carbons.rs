@@ -20,6 +20,7 @@ pub(in crate::server) const FEATURE: Feature = Feature {
          test_what_is_private_reaches_the_device_that_it_is_for_and_no_other",
     )],
     server: (&[CARBONS], ""),
+    inline: &[CARBONS],
     questions: &[Questions::of_devices(CARBONS, switches)],
     ..Feature::NONE
 };

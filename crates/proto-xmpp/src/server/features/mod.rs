@@ -5,7 +5,7 @@
 //! its id.
 
 pub(super) mod accounts;
-mod advertised;
+pub(super) mod advertised;
 pub(super) mod blocking;
 pub(super) mod capabilities;
 pub(super) mod carbons;

@@ -1,6 +1,8 @@
 //! Avatars: which one an account shows, as its metadata says (XEP-0084 4.2), and how presence says
 //! it (XEP-0153, XEP-0398 3.2).
 
+use crate::claims::Xep;
+use crate::server::feature::Feature;
 use crate::xml::scan::{Element, Scan};
 use crate::xml::text::escaped;
 use model::chat::{NodeChange, NodeItem, NodeSpace};
@@ -8,6 +10,31 @@ use model::chat::{NodeChange, NodeItem, NodeSpace};
 pub(super) const METADATA: &str = "urn:xmpp:avatar:metadata";
 pub(super) const DATA: &str = "urn:xmpp:avatar:data";
 const UPDATE: &str = "vcard-temp:x:update";
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[
+        Xep::complete(
+            84,
+            ("User Avatar", "1.1.4"),
+            "",
+            "xmpp/test_pep.py::\
+             test_one_sets_it_and_the_other_is_told_and_fetches_it_over_a_kill_too",
+        ),
+        Xep::complete(
+            153,
+            ("vCard-Based Avatars", "1.1"),
+            "by XEP-0398",
+            "xmpp/test_pep.py::test_a_photo_of_a_vcard_is_the_avatar_and_goes_with_it",
+        ),
+        Xep::complete(
+            398,
+            ("User Avatar to vCard-Based Avatars Conversion", "1.0.0"),
+            "",
+            "xmpp/test_pep.py::test_a_photo_of_a_vcard_is_the_avatar_and_goes_with_it",
+        ),
+    ],
+    ..Feature::NONE
+};
 
 /// An avatar's metadata.
 #[derive(Debug, PartialEq, Eq)]

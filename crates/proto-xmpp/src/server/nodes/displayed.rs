@@ -4,11 +4,24 @@
 //! Conversations that the account reads otherwise are published by the service. This module knows
 //! nothing of the cursor.
 
+use crate::claims::Xep;
 use crate::jid::Jid;
 use crate::render::STANZA_IDS;
+use crate::server::feature::Feature;
 use crate::xml::scan::Scan;
 use model::account::AccountAddress;
 use model::chat::{DISPLAYED_NODE, NodeItem, NodesAsk};
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[Xep::partial(
+        490,
+        ("Message Displayed Synchronization", "1.0.0"),
+        "read positions of all protocols are published if a client has created the node; no \
+         `server-assist`",
+        "xmpp/test_words.py::test_what_one_protocol_reads_is_read_for_the_other",
+    )],
+    ..Feature::NONE
+};
 
 /// Conversations that a published item marks as read, each with the id of the last message read.
 pub(super) fn published(ask: &NodesAsk) -> Vec<(AccountAddress, Box<str>)> {

@@ -6,9 +6,9 @@
 //! allows. Invariant: each question is answered once, with its id; the content of an item is XML,
 //! and means the same wherever it is written.
 
-mod avatar;
+pub(super) mod avatar;
 pub(super) mod bookmarks;
-mod displayed;
+pub(super) mod displayed;
 mod elsewhere;
 mod forms;
 mod interests;
@@ -18,7 +18,7 @@ mod owner;
 pub(super) mod private;
 mod pubsub;
 mod render;
-mod settings;
+pub(super) mod settings;
 pub(super) mod vcard;
 
 pub(super) use avatar::{put_badge, shows_avatar};

@@ -6,6 +6,8 @@
 //! else a client keeps in there (`<advanced/>`), stay. Invariant: an edited bookmark is
 //! well-formed, has the settings that it was to have, and is otherwise unchanged.
 
+use crate::claims::Xep;
+use crate::server::feature::Feature;
 use crate::xml::scan::{Element, Scan};
 use model::chat::{
     BOOKMARKS_NODE as BOOKMARKS, BookmarkFormat, BookmarkSettings, MuteLevel, NodeItem,
@@ -13,6 +15,27 @@ use model::chat::{
 
 /// How clients of XMPP write bookmarks.
 pub const FORMAT: BookmarkFormat = BookmarkFormat { settings, with };
+
+pub(in crate::server) const FEATURE: Feature = Feature {
+    claims: &[
+        Xep::complete(
+            469,
+            ("Bookmark Pinning", "0.1.0"),
+            "pins are those of IM",
+            "xmpp/test_words.py::\
+         test_a_room_that_is_muted_or_pinned_by_one_protocol_is_so_for_the_other",
+        ),
+        Xep::partial(
+            492,
+            ("Chat notification settings", "0.2.0"),
+            "in bookmarks, as the mutes of IM; settings for kinds of clients have no effect on \
+             pushes",
+            "xmpp/test_words.py::\
+         test_a_room_that_is_muted_or_pinned_by_one_protocol_is_so_for_the_other",
+        ),
+    ],
+    ..Feature::NONE
+};
 
 /// Versions of the format of notification settings, the current one first.
 const VERSIONS: [&str; 2] =

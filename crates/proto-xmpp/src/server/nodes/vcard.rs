@@ -18,12 +18,20 @@ use sha1::{Digest, Sha1};
 pub(super) const VCARD: &str = "vcard-temp";
 
 pub(in crate::server) const FEATURE: Feature = Feature {
-    claims: &[Xep::complete(
-        54,
-        ("vcard-temp", "1.3.0"),
-        "",
-        "xmpp/test_pep.py::test_a_photo_of_a_vcard_is_the_avatar_and_goes_with_it",
-    )],
+    claims: &[
+        Xep::complete(
+            54,
+            ("vcard-temp", "1.3.0"),
+            "",
+            "xmpp/test_pep.py::test_a_photo_of_a_vcard_is_the_avatar_and_goes_with_it",
+        ),
+        Xep::partial(
+            292,
+            ("vCard4 Over XMPP", "0.11"),
+            "as a PEP node",
+            "xmpp/test_pep.py::test_a_stranger_gets_the_vcard_but_nothing_that_is_for_friends",
+        ),
+    ],
     server: (&[VCARD], ""),
     account: (&[VCARD], ""),
     questions: &[Questions::of_devices(VCARD, Session::asks_own_nodes)],

@@ -19,6 +19,7 @@ pub(super) const FEATURE: Feature = Feature {
         "xmpp/test_resume.py::\
          test_nothing_is_lost_and_none_comes_twice_when_the_connection_breaks",
     )],
+    inline: &[SM],
     elements: Some(ELEMENTS),
     ..Feature::NONE
 };

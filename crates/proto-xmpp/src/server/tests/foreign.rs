@@ -13,7 +13,7 @@ pub(crate) fn bound_elsewhere() -> Side {
 }
 
 /// Bound, where these domains are whose they are.
-pub(super) fn bound_among(domains: Arc<ForeignDomains>) -> Side {
+pub(crate) fn bound_among(domains: Arc<ForeignDomains>) -> Side {
     let listener = XmppListener {
         bind_ms_max: 10_000,
         registration: model::ports::users::Registration::Password,

@@ -11,14 +11,12 @@ mod inbox;
 mod inline;
 mod login;
 mod nodes;
-mod people;
-mod pushes;
+pub(crate) mod people;
 mod receipts;
 mod resumption;
 mod rooms;
 mod session;
 mod transients;
-mod uploads;
 mod web_socket;
 
 use super::*;

@@ -1,15 +1,14 @@
-//! Rosters, subscriptions, presence and blocking: what is asked of the service, and what is said of
-//! its answers.
+//! Rosters, subscriptions and presence: what is asked of the service, and what is said of its
+//! answers.
 
 use super::harness::*;
-use model::account::AccountAddress;
 use model::chat::*;
 use std::sync::Arc;
 
 const BOB: &str = "bob@a.example";
 
 /// Requests about people, with their numbers.
-fn asked(side: &mut Side) -> Vec<(u32, PeopleAsk)> {
+pub(crate) fn asked(side: &mut Side) -> Vec<(u32, PeopleAsk)> {
     let of = |word| match word {
         ChatRequest::People(asked) => Some((asked.number, asked.ask)),
         _ => None,
@@ -17,7 +16,7 @@ fn asked(side: &mut Side) -> Vec<(u32, PeopleAsk)> {
     side.take_words_as::<ChatRequest>().into_iter().filter_map(of).collect()
 }
 
-fn wish(side: &mut Side) -> (u32, ContactOrder) {
+pub(crate) fn wish(side: &mut Side) -> (u32, ContactOrder) {
     match asked(side).pop().expect("asked") {
         (number, PeopleAsk::Wish(wish)) => {
             assert_eq!(wish.contact.as_str(), BOB);
@@ -27,17 +26,21 @@ fn wish(side: &mut Side) -> (u32, ContactOrder) {
     }
 }
 
-fn bob(change: impl FnOnce(&mut Contact)) -> Arc<Contact> {
+pub(crate) fn bob(change: impl FnOnce(&mut Contact)) -> Arc<Contact> {
     let mut contact = Contact { is_listed: true, version: 9, ..Contact::nobody(address("bob")) };
     change(&mut contact);
     Arc::new(contact)
 }
 
-fn list(number: u32, is_whole: bool, contacts: Vec<Arc<Contact>>) -> ChatDelivery {
+pub(crate) fn list(number: u32, is_whole: bool, contacts: Vec<Arc<Contact>>) -> ChatDelivery {
     ChatDelivery::Contacts(Box::new(ContactList { number, is_whole, version: 9, contacts }))
 }
 
-fn changed(contact: Arc<Contact>, said: Option<SubscriptionVerb>, is_news: bool) -> ChatDelivery {
+pub(crate) fn changed(
+    contact: Arc<Contact>,
+    said: Option<SubscriptionVerb>,
+    is_news: bool,
+) -> ChatDelivery {
     let is_block_news = !is_news && said.is_none();
     ChatDelivery::Contact(Box::new(ContactChange { contact, said, is_news, is_block_news }))
 }
@@ -189,82 +192,4 @@ fn presence_goes_out_whole_and_comes_in_from_whom_it_is() {
     assert_eq!(told(&mut side, ChatDelivery::Presence(Box::new(own))), "", "it said so itself");
     says(&mut side, "<presence type='unavailable'/>");
     assert_eq!(asked(&mut side).pop().map(|it| it.1), Some(PeopleAsk::Present(None)));
-}
-
-#[test]
-fn a_whole_domain_of_others_is_blocked_and_unblocked() {
-    let mut side = available();
-    let block = |verb: &str, jid: &str| {
-        let item = format!("<item jid='{jid}'/>");
-        format!("<iq type='set' id='x'><{verb} xmlns='urn:xmpp:blocking'>{item}</{verb}></iq>")
-    };
-    let spam = AccountAddress::of_domain("spam.example").expect("right");
-    let wanted = |order| {
-        let wish = ContactWish { contact: spam.clone().into(), order };
-        PeopleAsk::Wish(Box::new(wish))
-    };
-    for (verb, order) in [("block", ContactOrder::Block), ("unblock", ContactOrder::Unblock)] {
-        says(&mut side, &block(verb, "Spam.example"));
-        let (number, ask) = asked(&mut side).pop().expect("asked");
-        assert_eq!(ask, wanted(order));
-        assert!(told(&mut side, ChatDelivery::Done { number }).contains("type='result' id='x'"));
-    }
-    // What is ours by now may stand in the list.
-    says(&mut side, &block("unblock", "a.example"));
-    let (number, _) = asked(&mut side).pop().expect("asked");
-    told(&mut side, ChatDelivery::Done { number });
-    says(&mut side, "<iq type='get' id='l'><blocklist xmlns='urn:xmpp:blocking'/></iq>");
-    let (number, _) = asked(&mut side).pop().expect("asked");
-    let blocked = Arc::new(Contact { is_blocked: true, ..Contact::nobody(spam) });
-    let said = told(&mut side, list(number, true, vec![blocked.clone()]));
-    assert!(said.contains("<item jid='spam.example'/></blocklist>"), "{said}");
-    let said = told(&mut side, changed(blocked, None, false));
-    assert!(said.contains("<block xmlns='urn:xmpp:blocking'><item jid='spam.example'/></block>"));
-}
-
-#[test]
-fn accounts_are_blocked_and_unblocked_and_whoever_asked_hears_of_it() {
-    let mut side = available();
-    let block = |verb: &str, inner: &str| {
-        format!("<iq type='set' id='x'><{verb} xmlns='urn:xmpp:blocking'>{inner}</{verb}></iq>")
-    };
-    let two = "<item jid='bob@a.example'/><item jid='eve@a.example'/>";
-    says(&mut side, &block("block", two));
-    let both = asked(&mut side);
-    assert_eq!(both.len(), 2);
-    assert_eq!(told(&mut side, ChatDelivery::Done { number: both[0].0 }), "", "one is not done");
-    let done = told(&mut side, ChatDelivery::Done { number: both[1].0 });
-    assert_eq!(done, "<iq type='result' id='x' to='ann@a.example/desk'></iq>");
-    says(&mut side, "<iq type='get' id='l'><blocklist xmlns='urn:xmpp:blocking'/></iq>");
-    let (number, _) = asked(&mut side).pop().expect("asked");
-    let blocked = bob(|it| it.is_blocked = true);
-    let said = told(&mut side, list(number, true, vec![blocked.clone(), bob(|_| {})]));
-    assert!(said.contains("<blocklist xmlns='urn:xmpp:blocking'><item jid='bob@a.example'/></"));
-    let said = told(&mut side, changed(blocked.clone(), None, false));
-    assert!(said.contains("<block xmlns='urn:xmpp:blocking'><item jid='bob@a.example'/></block>"));
-    let named = bob(|it| it.name = "Bob".into());
-    let said = told(&mut side, changed(named, None, true));
-    assert!(!said.contains("urn:xmpp:blocking"), "{said}");
-    says(&mut side, &block("unblock", ""));
-    let (number, _) = asked(&mut side).pop().expect("asked");
-    assert_eq!(told(&mut side, list(number, true, vec![blocked])), "");
-    let (number, order) = wish(&mut side);
-    assert_eq!(order, ContactOrder::Unblock);
-    assert!(told(&mut side, ChatDelivery::Done { number }).contains("type='result' id='x'"));
-    assert!(says(&mut side, &block("block", "")).contains("bad-request"));
-    // Section 4: what is of one resource is refused, and what is left of a stanza is not done.
-    for (items, fault) in [
-        ("<item jid='bob@a.example'/><item jid='bob@a.example/desk'/>", "feature-not-implemented"),
-        ("<item jid='b.example/x'/>", "feature-not-implemented"),
-        ("<item jid='x@conference.a.example'/>", "item-not-found"),
-        ("<item jid='a.example'/>", "not-allowed"),
-        ("<item jid='@'/>", "jid-malformed"),
-        ("<item/>", "bad-request"),
-    ] {
-        let said = says(&mut side, &block("block", items));
-        assert!(said.contains(fault), "{items}: {said}");
-        assert_eq!(asked(&mut side), [], "{items}");
-    }
-    let many = "<item jid='bob@a.example'/>".repeat(65);
-    assert!(says(&mut side, &block("block", &many)).contains("policy-violation"));
 }
