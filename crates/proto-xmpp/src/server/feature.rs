@@ -65,8 +65,8 @@ pub(super) struct Feature {
     pub(super) server: (&'static [&'static str], &'static str),
     /// Features and identities of an account, likewise.
     pub(super) account: (&'static [&'static str], &'static str),
-    /// Services of a domain: how their addresses begin, and their names.
-    pub(super) services: &'static [(&'static str, &'static str)],
+    /// Services of a domain.
+    pub(super) services: &'static [DomainService],
     /// Namespaces of what a login by Bind 2 may switch on (XEP-0386 3).
     pub(super) inline: &'static [&'static str],
     /// Questions, by the namespaces of their elements.
@@ -124,7 +124,7 @@ impl Offers {
 pub(super) type Answer = Result<Option<String>, StanzaFault>;
 
 /// Answers a device that asks the server or its own account.
-type DeviceAnswers = fn(&mut Session, &Question<'_, '_, '_>, &mut Out) -> Answer;
+pub(super) type DeviceAnswers = fn(&mut Session, &Question<'_, '_, '_>, &mut Out) -> Answer;
 /// Answers somebody of another domain who asks the server.
 type DomainAnswers = fn(&DomainQuestion<'_, '_, '_>) -> Result<String, StanzaFault>;
 
@@ -155,7 +155,8 @@ pub(super) struct Question<'q, 't, 'a> {
     pub(super) is_for_server: bool,
     /// Its id, and to whom it is, as the device wrote it.
     pub(super) about: (Option<&'q str>, Option<&'q str>),
-    pub(super) takes_files: bool,
+    /// The most bytes of a file; without a storage none.
+    pub(super) file_bytes_max: u64,
 }
 
 impl Question<'_, '_, '_> {
@@ -187,6 +188,16 @@ impl DomainQuestion<'_, '_, '_> {
     pub(super) fn gets(&self, name: &str) -> Result<(), StanzaFault> {
         (self.asked.name() == name).then_some(()).ok_or(StanzaFault::ServiceUnavailable)
     }
+}
+
+/// A service of a domain, at an address of its own.
+pub(super) struct DomainService {
+    /// How its address begins, before the domain.
+    pub(super) prefix: &'static str,
+    /// Its name in lists of services.
+    pub(super) name: &'static str,
+    /// Answers a device that asks it; `None`: its questions go elsewhere.
+    pub(super) device: Option<DeviceAnswers>,
 }
 
 /// Elements of the stream of this namespace.
@@ -233,10 +244,8 @@ pub(super) fn of_account() -> (Vec<&'static str>, String) {
     (features, FEATURES.iter().map(|it| it.account.1).collect())
 }
 
-/// Services of a domain: how their addresses begin, and their names.
-pub(super) fn services(
-    offers: Offers,
-) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+/// Services of a domain.
+pub(super) fn services(offers: Offers) -> impl Iterator<Item = &'static DomainService> {
     FEATURES.iter().filter(move |it| offers.has(it.offered)).flat_map(|it| it.services)
 }
 
@@ -269,9 +278,9 @@ const SESSION_FEATURE: Feature = Feature {
 /// Addresses of rooms, whose stanzas go by address (`rooms`).
 const ROOMS_FEATURE: Feature = Feature {
     services: &[
-        (GROUP_SERVICE, "Rooms"),
-        (CHANNEL_SERVICE, "Channels"),
-        (CHATROOM_SERVICE, "Chatrooms"),
+        DomainService { prefix: GROUP_SERVICE, name: "Rooms", device: None },
+        DomainService { prefix: CHANNEL_SERVICE, name: "Channels", device: None },
+        DomainService { prefix: CHATROOM_SERVICE, name: "Chatrooms", device: None },
     ],
     ..Feature::NONE
 };

@@ -8,7 +8,7 @@
 
 use super::Out;
 use super::archive::is_asked;
-use super::feature::{self, DomainQuestion, Question};
+use super::feature::{self, DeviceAnswers, DomainQuestion, Offers, Question};
 use super::features::Advertised;
 pub(crate) use super::features::disco::DISCO_INFO;
 pub(super) use super::features::disco::{DISCO_ITEMS, disco_info};
@@ -56,7 +56,10 @@ impl Session {
         if self.asks_elsewhere(iq, Some(&asked), out) {
             return;
         }
-        let whom = match to.as_deref().map(Jid::parse) {
+        let to = to.as_deref().map(Jid::parse);
+        let jid = to.as_ref().and_then(|jid| jid.as_ref());
+        let service = jid.and_then(|jid| self.service_at(jid, file_bytes_max > 0));
+        let whom = match to {
             Some(None) => return self.refuse("iq", about, StanzaFault::JidMalformed, out),
             Some(Some(jid)) if self.asks_device(iq, (&jid, SentAs::Iq), out) => return,
             Some(Some(jid)) if self.is_of_rooms(&jid) => {
@@ -65,10 +68,8 @@ impl Session {
             Some(Some(jid)) if self.is_live(&jid) => {
                 return self.asks_of_live((&jid, &asked), (is_set, about), out);
             }
-            Some(Some(jid)) if file_bytes_max > 0 && self.is_of_uploads(&jid) => {
-                return self.asks_of_uploads((&asked, file_bytes_max), (is_set, about), out);
-            }
             Some(Some(jid)) => match self.whom(&jid) {
+                _ if service.is_some() => Asked::Server,
                 (Asked::Another, _)
                     if (is_asked(&asked) || is_set && feature::is_of_lists(&asked))
                         && self.is_neighbour(&jid) =>
@@ -86,10 +87,12 @@ impl Session {
             },
             None => Asked::Account,
         };
-        let (is_for_server, takes_files) = (whom == Asked::Server, file_bytes_max > 0);
-        let question = Question { now, asked: &asked, is_set, is_for_server, about, takes_files };
-        let answer = match feature::questions(asked.namespace()) {
-            Some(it) => (it.device)(self, &question, out),
+        let is_for_server = whom == Asked::Server;
+        let question =
+            Question { now, asked: &asked, is_set, is_for_server, about, file_bytes_max };
+        let of_namespace = || feature::questions(asked.namespace()).map(|it| it.device);
+        let answer = match service.or_else(of_namespace) {
+            Some(device) => device(self, &question, out),
             None => Err(StanzaFault::ServiceUnavailable),
         };
         match answer {
@@ -97,6 +100,15 @@ impl Session {
             Ok(None) => {}
             Err(fault) => self.refuse("iq", about, fault, out),
         }
+    }
+
+    /// The service whose address this is, among those that a feature answers for.
+    fn service_at(&self, jid: &Jid, files: bool) -> Option<DeviceAnswers> {
+        if jid.account.is_some() || self.is_here(&jid.domain) {
+            return None;
+        }
+        let mut services = feature::services(Offers { files, ..Offers::default() });
+        services.find_map(|it| it.device.filter(|_| self.is_at(jid, it.prefix)))
     }
 
     /// An answer is for another domain, for a device here, or for the server.

@@ -7,7 +7,9 @@
 use crate::claims::Xep;
 use crate::fault::StanzaFault;
 use crate::server::Out;
-use crate::server::feature::{self, Answer, DomainQuestion, Feature, Offers, Question, Questions};
+use crate::server::feature::{
+    self, Answer, DomainQuestion, DomainService, Feature, Offers, Question, Questions,
+};
 use crate::server::session::Session;
 use crate::xml::text::escaped;
 
@@ -62,7 +64,7 @@ fn items(session: &mut Session, question: &Question<'_, '_, '_>, out: &mut Out) 
     }
     let domain = question.about.1.and_then(crate::jid::domain);
     let domain = domain.as_deref().unwrap_or(session.domain());
-    Ok(Some(services_of(domain, question.takes_files, "")))
+    Ok(Some(services_of(domain, question.file_bytes_max > 0, "")))
 }
 
 fn info_elsewhere(question: &DomainQuestion<'_, '_, '_>) -> Result<String, StanzaFault> {
@@ -86,7 +88,9 @@ fn items_elsewhere(question: &DomainQuestion<'_, '_, '_>) -> Result<String, Stan
 fn services_of(domain: &str, files: bool, more: &str) -> String {
     let services = feature::services(Offers { files, ..Offers::default() });
     let items: String = services
-        .map(|(prefix, name)| format!("<item jid='{prefix}{domain}' name='{name}'/>"))
+        .map(|DomainService { prefix, name, .. }| {
+            format!("<item jid='{prefix}{domain}' name='{name}'/>")
+        })
         .collect();
     format!("<query xmlns='{DISCO_ITEMS}'>{items}{more}</query>")
 }

@@ -6,9 +6,8 @@
 use crate::claims::Xep;
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, field};
-use crate::jid::Jid;
 use crate::server::Out;
-use crate::server::feature::{Feature, Offered};
+use crate::server::feature::{Answer, DomainService, Feature, Offered, Question};
 use crate::server::iq::{DISCO_INFO, DISCO_ITEMS, PING, disco_info};
 use crate::server::session::Session;
 use crate::stanza::{StanzaReply, put_attribute, timestamp};
@@ -32,7 +31,7 @@ pub(in crate::server) const FEATURE: Feature = Feature {
          test_slixmpp_finds_the_service_uploads_and_a_person_of_im_has_a_picture",
     )],
     offered: Offered::WithFiles,
-    services: &[(UPLOAD_SERVICE, "Files")],
+    services: &[DomainService { prefix: UPLOAD_SERVICE, name: "Files", device: Some(answer) }],
     ..Feature::NONE
 };
 
@@ -49,38 +48,28 @@ pub(in crate::server) struct Uploading {
     bytes_max: u64,
 }
 
-impl Session {
-    /// Whether an address is that of uploads.
-    pub(in crate::server) fn is_of_uploads(&self, jid: &Jid) -> bool {
-        jid.account.is_none() && self.is_at(jid, UPLOAD_SERVICE)
-    }
-
-    /// A question for the address of uploads; a file has at most so many bytes.
-    pub(in crate::server) fn asks_of_uploads(
-        &mut self,
-        (asked, bytes_max): (&Element<'_, '_>, u64),
-        (is_set, about): (bool, (Option<&str>, Option<&str>)),
-        out: &mut Out,
-    ) {
-        let inner = match (asked.name(), asked.namespace(), is_set) {
-            ("request", UPLOAD, false) => return self.asks_slot((asked, bytes_max), about, out),
-            ("ping", PING, false) => {
-                out.beat();
-                Ok(String::new())
-            }
-            ("query", DISCO_INFO | DISCO_ITEMS, false) if asked.attribute("node").is_some() => {
-                Err(StanzaFault::ItemNotFound)
-            }
-            ("query", DISCO_INFO, false) => Ok(info(bytes_max)),
-            ("query", DISCO_ITEMS, false) => Ok(format!("<query xmlns='{DISCO_ITEMS}'/>")),
-            _ => Err(StanzaFault::ServiceUnavailable),
-        };
-        match inner {
-            Ok(inner) => self.answers(about, &inner, out),
-            Err(fault) => self.refuse("iq", about, fault, out),
+/// Answers a question for the address of uploads.
+fn answer(session: &mut Session, question: &Question<'_, '_, '_>, out: &mut Out) -> Answer {
+    let Question { asked, is_set, about, file_bytes_max, .. } = *question;
+    match (asked.name(), asked.namespace(), is_set) {
+        ("request", UPLOAD, false) => {
+            session.asks_slot((asked, file_bytes_max), about, out);
+            Ok(None)
         }
+        ("ping", PING, false) => {
+            out.beat();
+            Ok(Some(String::new()))
+        }
+        ("query", DISCO_INFO | DISCO_ITEMS, false) if asked.attribute("node").is_some() => {
+            Err(StanzaFault::ItemNotFound)
+        }
+        ("query", DISCO_INFO, false) => Ok(Some(info(file_bytes_max))),
+        ("query", DISCO_ITEMS, false) => Ok(Some(format!("<query xmlns='{DISCO_ITEMS}'/>"))),
+        _ => Err(StanzaFault::ServiceUnavailable),
     }
+}
 
+impl Session {
     fn asks_slot(
         &mut self,
         (asked, bytes_max): (&Element<'_, '_>, u64),
