@@ -255,6 +255,7 @@ pub(crate) struct Chat {
     read_rates: ReadRates,
     shares: Shares,
     making_rates: Buckets<TimelineId>,
+    abuse_rates: Buckets<TimelineId>,
     sessions: Sessions,
     flows: ChatFlows,
     /// Doors that have admitted the running flow.
@@ -305,6 +306,7 @@ impl Chat {
         let of_account = rate(chat.sends_an_account_per_s, chat.sends_an_account_burst);
         let of_group = rate(chat.sends_a_group_per_s, chat.sends_a_group_burst);
         let of_making = rate(chat.groups_made_a_minute, chat.groups_made_burst);
+        let of_abuse = rate(chat.abuse_reports_an_hour_max, chat.abuse_reports_an_hour_max);
         let rates_max = chat.rates_known_max as usize;
         Chat {
             logins: Logins::new((limits.binds_per_s / shards).max(1)),
@@ -320,6 +322,7 @@ impl Chat {
             read_rates: ReadRates::new(chat, settings.home),
             shares: Shares::new(chat, settings.log_bytes),
             making_rates: Buckets::a_minute(of_making, rates_max),
+            abuse_rates: Buckets::an_hour(of_abuse, rates_max),
             sessions: Sessions::new(sessions_max, settings.access.version()),
             flows: ChatFlows::new(FLOWS_MAX),
             doors: Vec::new(),
@@ -372,6 +375,8 @@ impl Chat {
         self.account_rates.set_rate(of_account, most);
         self.group_rates.set_rate(of_group, most);
         self.making_rates.set_rate(of_making, most);
+        let of_abuse = rate(chat.abuse_reports_an_hour_max, chat.abuse_reports_an_hour_max);
+        self.abuse_rates.set_rate(of_abuse, most);
         self.byte_rates.configure(&self.settings);
         self.read_rates.configure(chat);
         self.shares.configure(chat, self.settings.log_bytes);

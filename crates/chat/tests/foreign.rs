@@ -11,6 +11,7 @@ use model::chat::*;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::{ChatLimits, Limits};
 use model::ports::chat::{ChatAnswer, ChatCommand};
+use model::ports::events::{ChatEvent, ChatWhat};
 use model::service::Service;
 use std::sync::Arc;
 
@@ -419,4 +420,30 @@ fn a_foreign_domain_takes_no_more_than_its_share_of_the_log_under_however_many_n
     assert_eq!((says("made-up-1@b.example"), says("made-up-2@b.example")), (None, None));
     assert_eq!(says("made-up-3@b.example"), Some(ChatFault::StoreFull));
     assert_eq!(says("made-up-1@c.example"), None, "another domain has its own");
+}
+
+#[test]
+fn an_account_of_another_domain_is_reported_with_what_it_said() {
+    let mut house = House::new();
+    let ann = house.device("ann", "desk");
+    house.fx.events_wanted = true;
+    house.comes(BOB, said());
+    let (conn, session) = ann;
+    let range = Box::new(ArchiveRange::whole(false, 9));
+    let told = house.ask(conn, ChatRequest::Archive { session, number: 8, range });
+    let Some((_, ChatDelivery::Archive(page))) = told.into_iter().next_back() else {
+        panic!("its archive")
+    };
+    let named = page.messages.iter().map(|it| ArchiveId::of(it)).collect();
+    let (of, text) = (Addressee::from(address(BOB)), "".into());
+    let report = AbuseReport { of, reason: AbuseReason::Abuse, text, named, unread: 0 };
+    house.fx.events.clear();
+    let told = house.people(ann, PeopleAsk::Report(Box::new(report)));
+    assert_eq!(told, [ChatDelivery::Done { number: 9 }]);
+    let events = std::mem::take(&mut house.fx.events);
+    let [ChatEvent { what: ChatWhat::AbuseReported(it), .. }] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!((it.reported.as_str(), it.left_out), (BOB, 0));
+    assert_eq!(it.messages.iter().map(|it| &*it.content.text).collect::<Vec<_>>(), ["hello"]);
 }

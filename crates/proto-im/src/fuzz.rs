@@ -153,7 +153,9 @@ fn whim_of_people(rng: &mut Prng, asked: &PeopleRequest) -> ChatDelivery {
     let number = asked.number;
     let contact = Arc::new(Contact::nobody(event().with.clone()));
     match &asked.ask {
-        PeopleAsk::Contacts { .. } => unreachable!("IM has no frame for it"),
+        PeopleAsk::Contacts { .. } | PeopleAsk::Report(_) => {
+            unreachable!("IM has no frame for it")
+        }
         PeopleAsk::Page(range) => {
             assert!(range.count <= CONTACTS_PAGE_MAX, "a longer wish is cut");
             let contacts = vec![contact];

@@ -12,7 +12,7 @@ use crate::texts::{Base64, CloseWord, Decimal, OutcomeWord, QosNumber, Rejection
 use base::hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use model::chat::{GroupChange, Recall};
+use model::chat::{AbuseReason, GroupChange, Recall};
 use model::ports::events::{self, ChatWhat, ClientWhat, DeviceWhat};
 use model::presence::PresenceVersion;
 use model::session::{Denial, Drop};
@@ -368,6 +368,24 @@ pub(crate) enum ChatEvent {
         /// The sender's id of the message, 32 hexadecimal digits.
         client_id: String,
     },
+    /// An account reported another one, or a whole domain.
+    ChatAbuseReported {
+        #[serde(flatten)]
+        of: OfChat,
+        /// The account that reports.
+        reporter: String,
+        /// The reported account; of a whole domain `@` and its name.
+        reported: String,
+        /// Reason of the report; `other`: one that this server does not know.
+        #[schemars(extend("enum" = AbuseReason::ALL.map(AbuseReason::word)))]
+        reason: &'static str,
+        /// Text of the reporter; may be empty.
+        text: String,
+        /// The named messages that the reporter received from the reported account.
+        messages: Vec<chat::Message>,
+        /// Number of named messages that are not shown.
+        left_out: u32,
+    },
 }
 
 impl ChatEvent {
@@ -397,6 +415,15 @@ impl ChatEvent {
                 from: from.to_string(),
                 to: to.to_string(),
                 client_id: hex::encode(&client_id.0),
+            },
+            ChatWhat::AbuseReported(report) => ChatEvent::ChatAbuseReported {
+                of,
+                reporter: report.reporter.to_string(),
+                reported: report.reported.to_string(),
+                reason: report.reason.word(),
+                text: report.text.to_string(),
+                messages: report.messages.iter().map(|message| (&**message).into()).collect(),
+                left_out: report.left_out,
             },
         }
     }

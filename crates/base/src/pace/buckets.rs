@@ -36,6 +36,11 @@ impl<K: Copy + Eq + Hash> Buckets<K> {
         Buckets { span_ns: 60 * SECOND_NS, ..Buckets::new(rate, most) }
     }
 
+    /// As [`new`](Self::new), with a rate an hour.
+    pub fn an_hour(rate: (u64, u64), most: usize) -> Buckets<K> {
+        Buckets { span_ns: 3_600 * SECOND_NS, ..Buckets::new(rate, most) }
+    }
+
     /// Another rate and another number of names from now on, in the span of time as before. If
     /// anything changes, every name begins with a full bucket.
     pub fn set_rate(&mut self, (count, burst): (u64, u64), most: usize) {

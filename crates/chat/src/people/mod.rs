@@ -20,6 +20,7 @@ pub(crate) mod nodes;
 mod orders;
 pub(crate) mod partings;
 mod presence;
+mod reports;
 pub(crate) mod stanzas;
 mod store;
 mod subscription;

@@ -72,6 +72,7 @@ impl Chat {
                 let availability = availability.map(|it| Arc::from(*it));
                 self.present_with_badge(now, person, (wait, availability), fx);
             }
+            PeopleAsk::Report(report) => self.report_abuse(now, (asker, wait), report, fx),
             PeopleAsk::Wish(wish) => {
                 let contact = wish.contact.within(asker.address.domain());
                 if contact == asker.address || !self.may_be_contact(&contact, &wish.order) {
@@ -112,7 +113,9 @@ impl Chat {
 
     fn may_not_ask(&self, ask: &PeopleAsk) -> Option<ChatFault> {
         let is_too_large = match ask {
-            PeopleAsk::Contacts { .. } | PeopleAsk::Present(None) => return None,
+            PeopleAsk::Contacts { .. } | PeopleAsk::Present(None) | PeopleAsk::Report(_) => {
+                return None;
+            }
             PeopleAsk::Page(range) => {
                 return (range.count == 0).then_some(ChatFault::Invalid);
             }

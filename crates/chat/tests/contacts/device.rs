@@ -195,7 +195,7 @@ impl Device {
                     self.presenting.insert(number, implied);
                 }
             }
-            PeopleAsk::Wish(_) => {}
+            PeopleAsk::Wish(_) | PeopleAsk::Report(_) => {}
         }
         Some(ChatRequest::People(Box::new(PeopleRequest { session, number, ask })))
     }

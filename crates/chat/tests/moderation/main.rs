@@ -7,6 +7,7 @@ mod house;
 mod moving;
 mod moving_groups;
 mod public;
+mod reports;
 mod retention;
 mod reviews;
 mod rules;

@@ -11,6 +11,7 @@
 //! device ─► Pull ─► inbox, from a place on ─► Page
 //! ```
 
+mod abuse;
 mod amend;
 mod archive;
 mod chatroom;
@@ -32,6 +33,7 @@ mod room;
 mod search;
 mod transient;
 
+pub use abuse::{ABUSE_TEXT_BYTES_MAX, AbuseReason, AbuseReport, ReportedAbuse};
 pub use amend::{
     AMENDED_BYTES_HARD_MAX, Amended, EMOJI_BYTES_MAX, EMOJI_HARD_MAX, REACTORS_HARD_MAX, Reaction,
     TargetMessage, emoji_of,

@@ -5,6 +5,7 @@
 //! order of changes: a device that says how far it has come gets what is newer. **Presence** is
 //! what a session says of itself to those who are subscribed; nothing of it is stored.
 
+use super::AbuseReport;
 use crate::account::{AccountAddress, Addressee};
 use crate::id::SessionRef;
 use std::sync::Arc;
@@ -349,6 +350,8 @@ pub enum PeopleAsk {
     /// The session is there, like this; none: not any more. From now on it gets the presence of
     /// others.
     Present(Option<Box<Availability>>),
+    /// Reports another account to the operator. Done also if there were too many reports of late.
+    Report(Box<AbuseReport>),
 }
 
 #[cfg(test)]

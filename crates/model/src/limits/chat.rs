@@ -1,13 +1,14 @@
 //! The limits of accounts and conversations: keys of `[chat]`.
 
 use crate::chat::{
-    AMENDED_BYTES_HARD_MAX, CHATROOM_KEEPS_MAX, CONTACTS_HARD_MAX, DRAFT_BYTES_MAX, EMOJI_HARD_MAX,
-    EXTRA_BYTES_MAX, GROUP_MEMBERS_HARD_MAX, MENTIONS_HARD_MAX, PAGE_MESSAGES_MAX,
-    REACTORS_HARD_MAX, READERS_HARD_MAX, TEXT_BYTES_MAX,
+    ABUSE_TEXT_BYTES_MAX, AMENDED_BYTES_HARD_MAX, CHATROOM_KEEPS_MAX, CONTACTS_HARD_MAX,
+    DRAFT_BYTES_MAX, EMOJI_HARD_MAX, EXTRA_BYTES_MAX, GROUP_MEMBERS_HARD_MAX, MENTIONS_HARD_MAX,
+    PAGE_MESSAGES_MAX, REACTORS_HARD_MAX, READERS_HARD_MAX, TEXT_BYTES_MAX,
 };
 use base::section;
 use base::setting::whole;
 
+const ABUSE_TEXT: u64 = ABUSE_TEXT_BYTES_MAX as u64;
 const TEXT: u64 = TEXT_BYTES_MAX as u64;
 const EXTRA: u64 = EXTRA_BYTES_MAX as u64;
 const MEMBERS: u64 = GROUP_MEMBERS_HARD_MAX as u64;
@@ -258,6 +259,12 @@ section! {
         /// Accounts, and as many groups, sources and domains, whose rates are tracked, a shard. If
         /// more are active, the half that has used the least starts anew.
         @live rates_known_max: u32 = 65_536, whole(64..=1 << 24, "accounts");
+        /// Reports of spam and abuse that one account may make in an hour (XEP-0377), after as many
+        /// at once. More are dropped, and answered as if they were not. 0: all are dropped.
+        @live abuse_reports_an_hour_max: u32 = 20, whole(0..=10_000, "reports an hour");
+        /// Bytes of one such report with the messages that it names. Messages beyond are counted
+        /// in the event (left_out) and not shown.
+        @live abuse_report_bytes_max: u32 = 64 * 1024, whole(ABUSE_TEXT..=1 << 20, "bytes");
         /// Chatrooms with their home on one shard. One more is not created.
         @live chatrooms_max: u32 = 10_000, whole(0..=1 << 20, "chatrooms");
         /// Chatrooms with their home on one shard that one account may own. 0: only operators

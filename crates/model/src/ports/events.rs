@@ -3,7 +3,7 @@
 //! Services make events only while there are listeners.
 
 use crate::account::{AccountAddress, AccountId};
-use crate::chat::{ChatMessage, ClientMessageId, Content};
+use crate::chat::{ChatMessage, ClientMessageId, Content, ReportedAbuse};
 use crate::close::CloseReason;
 use crate::event::{self, EventKind};
 use crate::id::{DeviceId, MessageId, ProductKey};
@@ -203,6 +203,8 @@ pub enum ChatWhat {
         /// The sender's id for it.
         client_id: ClientMessageId,
     },
+    /// An account reported another one.
+    AbuseReported(Arc<ReportedAbuse>),
 }
 
 impl ChatEvent {
@@ -223,6 +225,7 @@ impl ChatEvent {
             | ChatWhat::Recalled(message)
             | ChatWhat::GroupChanged(message) => message.weight(),
             ChatWhat::AccountMade { .. } | ChatWhat::Flagged { .. } => 128,
+            ChatWhat::AbuseReported(report) => report.weight(),
         };
         size_of::<ChatEvent>() + beside
     }
@@ -237,6 +240,7 @@ impl ChatWhat {
             ChatWhat::GroupChanged(_) => event::CHAT_GROUP_CHANGED,
             ChatWhat::AccountMade { .. } => event::CHAT_ACCOUNT_MADE,
             ChatWhat::Flagged { .. } => event::CHAT_FLAGGED,
+            ChatWhat::AbuseReported(_) => event::CHAT_ABUSE_REPORTED,
         }
     }
 

@@ -770,12 +770,21 @@ fn webhooks_choose_among_the_events_of_the_model() {
         amended: None,
     });
     let (from, to) = (account.clone(), account.clone());
+    let report = model::chat::ReportedAbuse {
+        reporter: account.clone(),
+        reported: account.clone(),
+        reason: model::chat::AbuseReason::Spam,
+        text: "".into(),
+        messages: Vec::new(),
+        left_out: 0,
+    };
     let chat = [
         ChatWhat::Stored(said.clone()),
         ChatWhat::Recalled(said.clone()),
         ChatWhat::GroupChanged(said),
         ChatWhat::AccountMade { account, id: model::account::AccountId(1) },
         ChatWhat::Flagged { from, to, client_id },
+        ChatWhat::AbuseReported(std::sync::Arc::new(report)),
     ];
     let names = all.iter().map(DeviceWhat::name).chain(clients.iter().map(ClientWhat::name));
     let names = names.chain(chat.iter().map(ChatWhat::name));

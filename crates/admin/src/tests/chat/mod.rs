@@ -564,12 +564,21 @@ fn events_of_chat_are_told_to_who_names_them_and_may() {
         to: person("bob"),
         client_id: ClientMessageId([7; 16]),
     };
+    let reported = Arc::new(ReportedAbuse {
+        reporter: account.clone(),
+        reported: person("eve"),
+        reason: AbuseReason::Spam,
+        text: "again".into(),
+        messages: vec![said(5, "cheap")],
+        left_out: 1,
+    });
     for (what, field, value) in [
         (ChatWhat::Stored(said(1, "one")), "/message/text", json!("one")),
         (ChatWhat::Recalled(message(Recall { seq: 3, id: 9 }.content(""))), "/seq", json!(3)),
         (ChatWhat::GroupChanged(message(change.content())), "/verb", json!("mute")),
         (ChatWhat::AccountMade { account, id: AccountId(7) }, "/account", json!("ann@a.example")),
         (flagged, "/to", json!("bob@a.example")),
+        (ChatWhat::AbuseReported(reported), "/messages/0/text", json!("cheap")),
     ] {
         let event = feed::Happening::Chat(ChatEvent { at_ms: NOW_MS, what });
         let told = events::json("1-c1", &event);

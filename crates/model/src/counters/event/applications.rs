@@ -58,6 +58,11 @@ kinds! {
         CHAT_ACCOUNT_MADE "chat_account_made" by_name [account number];
         /// A message contained a flagged word. The message may still be refused.
         CHAT_FLAGGED "chat_flagged" by_name [from to client_id] = "chat_words_flagged_total";
+        /// An account reported another one, or a whole domain, as spam or abuse. `messages` are
+        /// those of the named messages that the reporter received from it, as the server stored
+        /// them; `left_out` counts the others.
+        CHAT_ABUSE_REPORTED "chat_abuse_reported" by_name
+            [reporter reported reason text messages left_out] = "chat_abuse_reports_total";
     }
     Server {
         /// A condition that needs an operator began: an alarm is active. `alarm` is its id, `kind`

@@ -1,0 +1,101 @@
+//! Reports of abuse: an account reports another one, and the operator gets an event with evidence.
+//!
+//! ```text
+//! asked ─► within the account's rate? ─► the named messages, from its own archive ─► event ─► done
+//! ```
+//! Nothing is stored. Invariant: an event shows a message only if the reported account sent it to
+//! the reporter, and as the server has it; a report that is dropped is counted, and answered like
+//! any other.
+
+use crate::service::flow::Flow;
+use crate::sessions::{Asker, Requester};
+use crate::{Chat, Effects};
+use base::time::Now;
+use model::account::AccountAddress;
+use model::chat::{
+    ABUSE_TEXT_BYTES_MAX, ARCHIVE_NAMED_MAX, AbuseReport, ArchiveRange, ChatDelivery, ChatFault,
+    ChatMessage, ReportedAbuse,
+};
+use model::counters::ChatCounter;
+use model::ports::chat::ErrandWhat;
+use model::ports::events::{ChatEvent, ChatWhat};
+use std::sync::Arc;
+
+/// Collects the evidence of a report and publishes it.
+async fn report(
+    mut flow: Flow,
+    (asker, wait): (Asker, Requester),
+    reported: AccountAddress,
+    report: Box<AbuseReport>,
+) {
+    let AbuseReport { of, reason, text, named, unread } = *report;
+    let all = named.len() as u32 + unread;
+    // Each is looked for by itself, since a page with an unknown id is refused whole.
+    let ask = |id| {
+        let (with, named) = (Some(of.clone()), vec![id]);
+        let range = ArchiveRange { with, named, ..ArchiveRange::whole(false, 1) };
+        ErrandWhat::Archive(Box::new(range))
+    };
+    let found = match named.is_empty() {
+        true => Vec::new(),
+        false => flow.errands(&asker, named.into_iter().map(ask).collect()).await,
+    };
+    let (chat, now, fx) = flow.state();
+    let bytes_max = chat.settings.limits.chat.abuse_report_bytes_max as usize;
+    let messages = evidence(found, &reported, bytes_max - text.len());
+    let left_out = all - messages.len() as u32;
+    fx.counters.count(ChatCounter::AbuseReports);
+    let reporter = asker.address;
+    let report = ReportedAbuse { reporter, reported, reason, text, messages, left_out };
+    let what = ChatWhat::AbuseReported(Arc::new(report));
+    fx.tell(ChatEvent { at_ms: now.wall_ms, what });
+    chat.answer_people(wait, Ok(()), fx);
+}
+
+/// Messages of an account among those that were found, in their order, up to so many bytes.
+fn evidence(
+    found: Vec<ChatDelivery>,
+    reported: &AccountAddress,
+    bytes_max: usize,
+) -> Vec<Arc<ChatMessage>> {
+    let mut messages = Vec::new();
+    for told in found {
+        if let ChatDelivery::Archive(page) = told {
+            messages.extend(page.messages.into_iter().filter(|it| it.from == *reported));
+        }
+    }
+    messages.sort_by_key(|message| message.seq);
+    messages.dedup_by_key(|message| message.seq);
+    let mut bytes = 0;
+    messages.retain(|message| {
+        let weight = message.weight();
+        let fits = bytes + weight <= bytes_max;
+        bytes += if fits { weight } else { 0 };
+        fits
+    });
+    messages
+}
+
+impl Chat {
+    /// Handles an account's report of another one.
+    pub(super) fn report_abuse(
+        &mut self,
+        now: Now,
+        (asker, wait): (Asker, Requester),
+        asked: Box<AbuseReport>,
+        fx: &mut Effects,
+    ) {
+        let reported = asked.of.within(asker.address.domain());
+        let is_too_large =
+            asked.text.len() > ABUSE_TEXT_BYTES_MAX || asked.named.len() > ARCHIVE_NAMED_MAX;
+        if is_too_large || reported == asker.address {
+            return self.answer_people(wait, Err(ChatFault::Invalid), fx);
+        }
+        let is_on = self.settings.limits.chat.abuse_reports_an_hour_max > 0;
+        let may = is_on && self.abuse_rates.take(now, asker.inbox, 1).is_ok();
+        if !may || !self.begin(|flow| report(flow, (asker, wait), reported, asked)) {
+            fx.counters.count(ChatCounter::AbuseReportsRefused);
+            self.answer_people(wait, Ok(()), fx);
+        }
+    }
+}

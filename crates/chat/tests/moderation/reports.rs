@@ -1,0 +1,130 @@
+//! Reports of abuse: which messages an event shows, and when there is none.
+
+use crate::house::{Device, House, message};
+use model::account::Addressee;
+use model::chat::*;
+use model::ports::chat::ErrandWhat;
+use model::ports::events::ChatWhat;
+use std::sync::Arc;
+
+/// The archive of an account, all of it.
+fn archive(house: &mut House, of: &str) -> Vec<Arc<ChatMessage>> {
+    let range = Box::new(ArchiveRange::whole(false, 100));
+    match house.errand(of, false, ErrandWhat::Archive(range)) {
+        ChatDelivery::Archive(page) => page.messages,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn report(of: &str, named: Vec<ArchiveId>) -> AbuseReport {
+    let of = Addressee::parse(of).expect("right");
+    AbuseReport { of, reason: AbuseReason::Spam, text: "see".into(), named, unread: 0 }
+}
+
+/// The answer to a report, and the events of it.
+fn reports(house: &mut House, by: Device, report: AbuseReport) -> (ChatDelivery, Vec<Reported>) {
+    house.events.clear();
+    let ask = PeopleAsk::Report(Box::new(report));
+    let asked = PeopleRequest { session: by.session, number: 7, ask };
+    house.ask(by, ChatRequest::People(Box::new(asked)));
+    let at = house.told.iter().rposition(|(conn, _)| *conn == by.conn).expect("answered");
+    let told = house.told.remove(at).1;
+    let of = |what: ChatWhat| match what {
+        ChatWhat::AbuseReported(it) => Some(Reported {
+            who: (it.reporter.to_string(), it.reported.to_string()),
+            texts: it.messages.iter().map(|it| it.content.text.to_string()).collect(),
+            left_out: it.left_out,
+        }),
+        _ => None,
+    };
+    (told, house.events.drain(..).filter_map(|event| of(event.what)).collect())
+}
+
+/// Content of an event.
+#[derive(PartialEq, Eq, Debug)]
+struct Reported {
+    who: (String, String),
+    texts: Vec<String>,
+    left_out: u32,
+}
+
+fn done() -> ChatDelivery {
+    ChatDelivery::Done { number: 7 }
+}
+
+#[test]
+fn an_event_shows_what_the_reported_account_sent_and_nothing_of_others() {
+    for shards in [1, 3] {
+        let mut house = House::new(shards);
+        house.listen();
+        let [ann, bob, carol] = ["ann", "bob", "carol"].map(|name| house.login(name));
+        house.says(bob, 1, message("ann", 1, "cheap"));
+        house.says(ann, 2, message("bob", 2, "no"));
+        house.says(carol, 3, message("ann", 3, "hello"));
+        house.says(bob, 4, message("ann", 4, "cheaper"));
+        house.says(bob, 5, message("carol", 5, "to another"));
+        let all = archive(&mut house, "ann");
+        let mut named: Vec<ArchiveId> = all.iter().map(|it| ArchiveId::of(it)).collect();
+        assert_eq!(named.len(), 4);
+        named.push(ArchiveId { number: 1, seq: 9, pair: 1 });
+        let of_carol = archive(&mut house, "carol").last().map(|it| ArchiveId::of(it));
+        named.extend(of_carol);
+        named.push(named[0]);
+        let asked = AbuseReport { unread: 2, ..report("bob", named) };
+        let who = ("ann@a.example".into(), "bob@a.example".into());
+        let texts = vec!["cheap".into(), "cheaper".into()];
+        // Of nine: her own answer, two of others, one that there is not, one twice, two unread.
+        let expected = Reported { who, texts, left_out: 7 };
+        assert_eq!(reports(&mut house, ann, asked), (done(), vec![expected]), "{shards}");
+        let (told, events) = reports(&mut house, ann, report("nobody", Vec::new()));
+        assert_eq!((told, events.len()), (done(), 1), "there may be no such account");
+    }
+}
+
+#[test]
+fn messages_are_shown_up_to_so_many_bytes() {
+    let mut house = House::with(1, None, |limits| limits.abuse_report_bytes_max = 1_024);
+    house.listen();
+    let [ann, bob] = ["ann", "bob"].map(|name| house.login(name));
+    house.says(bob, 1, message("ann", 1, &"x".repeat(2_000)));
+    house.says(bob, 2, message("ann", 2, "short"));
+    let named = archive(&mut house, "ann").iter().map(|it| ArchiveId::of(it)).collect();
+    let (_, events) = reports(&mut house, ann, report("bob", named));
+    assert_eq!((events[0].texts.clone(), events[0].left_out), (vec!["short".to_owned()], 1));
+}
+
+#[test]
+fn an_account_makes_so_many_reports_an_hour_and_further_ones_are_dropped() {
+    let mut house = House::with(2, None, |limits| limits.abuse_reports_an_hour_max = 2);
+    house.listen();
+    let [ann, bob] = ["ann", "bob"].map(|name| house.login(name));
+    let count = |house: &mut House, by| {
+        let (told, events) = reports(house, by, report("eve", Vec::new()));
+        assert_eq!(told, done(), "a client is not told");
+        events.len()
+    };
+    assert_eq!([(); 3].map(|()| count(&mut house, ann)), [1, 1, 0]);
+    assert_eq!(count(&mut house, bob), 1, "nobody pays for another");
+    house.pass_ms(1_800_000);
+    assert_eq!([(); 2].map(|()| count(&mut house, ann)), [1, 0]);
+    house.configure(|limits| limits.abuse_reports_an_hour_max = 0);
+    assert_eq!(count(&mut house, ann), 0, "it is off");
+}
+
+#[test]
+fn a_report_that_makes_no_sense_is_refused() {
+    let mut house = House::new(1);
+    house.listen();
+    let ann = house.login("ann");
+    let id = ArchiveId { number: 1, seq: 1, pair: 1 };
+    let long = "x".repeat(ABUSE_TEXT_BYTES_MAX + 1).into();
+    for wrong in [
+        report("ann", Vec::new()),
+        report("bob", vec![id; ARCHIVE_NAMED_MAX + 1]),
+        AbuseReport { text: long, ..report("bob", Vec::new()) },
+    ] {
+        let (told, events) = reports(&mut house, ann, wrong);
+        assert_eq!(told, ChatDelivery::Failed { number: 7, why: ChatFault::Invalid });
+        assert_eq!(events, []);
+    }
+}
