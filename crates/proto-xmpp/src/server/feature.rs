@@ -29,6 +29,7 @@ const FEATURES: &[Feature] = &[
     features::time::FEATURE,
     features::carbons::FEATURE,
     features::blocking::FEATURE,
+    features::reporting::FEATURE,
     features::accounts::COMMANDS_FEATURE,
     STANZA_IDS_FEATURE,
     features::push::FEATURE,

@@ -3,7 +3,7 @@
 //! Of the forms of section 4 those with a resource are none here: what is kept of a block is kept
 //! of an account, and no part of one is let through.
 
-use super::{Asking, What, wish};
+use super::{Asking, What, reporting, wish};
 use crate::claims::Xep;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
@@ -77,11 +77,15 @@ impl Session {
         if items.len() > ITEMS_MAX {
             return Err(StanzaFault::PolicyViolation);
         }
-        let one = |item: &Element<'_, '_>| {
+        let mut asks = Vec::with_capacity(items.len());
+        for item in items {
+            let contact = self.blockable(item.attribute("jid").as_deref(), is_block)?;
+            if is_block {
+                asks.extend(reporting::report(&item, (&contact, self.account()))?);
+            }
             let order = if is_block { ContactOrder::Block } else { ContactOrder::Unblock };
-            Ok(wish(self.blockable(item.attribute("jid").as_deref(), is_block)?, order))
-        };
-        let asks = items.iter().map(one).collect::<Result<Vec<_>, StanzaFault>>()?;
+            asks.push(wish(contact, order));
+        }
         Ok((What::Order, asks))
     }
 

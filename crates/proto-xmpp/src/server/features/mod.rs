@@ -13,6 +13,7 @@ pub(super) mod disco;
 pub(super) mod ping;
 mod presence;
 pub(super) mod push;
+pub(super) mod reporting;
 pub(super) mod roster;
 pub(super) mod services;
 pub(super) mod time;
