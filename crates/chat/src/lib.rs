@@ -272,6 +272,8 @@ pub(crate) struct Chat {
     chatrooms: Chatrooms,
     /// The number of orders to create or change groups that are under way.
     orders: usize,
+    /// Reports of abuse under way.
+    reports: usize,
     publics: Publics,
     temporaries: Temporaries,
     looks: Looks,
@@ -336,6 +338,7 @@ impl Chat {
             catalogues: 0,
             chatrooms: Chatrooms::default(),
             orders: 0,
+            reports: 0,
             publics: Publics::default(),
             temporaries: Temporaries::default(),
             looks: Looks::default(),

@@ -100,11 +100,16 @@ impl Chat {
         (asker, request): (Asker, impl FnOnce(SessionRef) -> ChatRequest),
         fx: &mut Effects,
     ) {
-        if self.errands.len() >= self.settings.limits.chat.errands_max as usize {
+        if self.is_full_of_errands() {
             return self.answer_owed(owed, ChatAnswer::Busy, fx);
         }
         let Requester { conn, session, .. } = self.puts_errand(owed, asker);
         self.request(now, conn, request(session), fx);
+    }
+
+    /// Whether one more errand is answered as busy.
+    pub(crate) fn is_full_of_errands(&self) -> bool {
+        self.errands.len() >= self.settings.limits.chat.errands_max as usize
     }
 
     /// Registers a request on behalf of an account; returns the requester to make it as.

@@ -245,7 +245,7 @@ impl Chat {
         (address, id): (&AccountAddress, AccountId),
         fx: &mut Effects,
     ) -> Option<(Requester, Asker)> {
-        if self.errands.len() >= self.settings.limits.chat.errands_max as usize {
+        if self.is_full_of_errands() {
             fx.answers.push((ask, ChatAnswer::Busy));
             return None;
         }

@@ -1,7 +1,7 @@
 //! Reports of abuse: an account reports another one, and the operator gets an event with evidence.
 //!
 //! ```text
-//! asked ─► within the account's rate? ─► the named messages, from its own archive ─► event ─► done
+//! asked ─► within the account's rate? ─► the named messages, one by one ─► event ─► done
 //! ```
 //! Nothing is stored. Invariant: an event shows a message only if the reported account sent it to
 //! the reporter, and as the server has it; a report that is dropped is counted, and answered like
@@ -11,15 +11,18 @@ use crate::service::flow::Flow;
 use crate::sessions::{Asker, Requester};
 use crate::{Chat, Effects};
 use base::time::Now;
-use model::account::AccountAddress;
+use model::account::{AccountAddress, Addressee};
 use model::chat::{
-    ABUSE_TEXT_BYTES_MAX, ARCHIVE_NAMED_MAX, AbuseReport, ArchiveRange, ChatDelivery, ChatFault,
-    ChatMessage, ReportedAbuse,
+    ABUSE_TEXT_BYTES_MAX, ARCHIVE_NAMED_MAX, AbuseReport, ArchiveId, ArchiveRange, ChatDelivery,
+    ChatFault, ChatMessage, ReportedAbuse,
 };
 use model::counters::ChatCounter;
 use model::ports::chat::ErrandWhat;
 use model::ports::events::{ChatEvent, ChatWhat};
 use std::sync::Arc;
+
+/// Largest number of reports under way on a shard. One more is dropped.
+const REPORTS_MAX: usize = 64;
 
 /// Collects the evidence of a report and publishes it.
 async fn report(
@@ -30,19 +33,20 @@ async fn report(
 ) {
     let AbuseReport { of, reason, text, named, unread } = *report;
     let all = named.len() as u32 + unread;
-    // Each is looked for by itself, since a page with an unknown id is refused whole.
-    let ask = |id| {
-        let (with, named) = (Some(of.clone()), vec![id]);
-        let range = ArchiveRange { with, named, ..ArchiveRange::whole(false, 1) };
-        ErrandWhat::Archive(Box::new(range))
-    };
-    let found = match named.is_empty() {
-        true => Vec::new(),
-        false => flow.errands(&asker, named.into_iter().map(ask).collect()).await,
-    };
+    let mut found = Vec::new();
+    // Each by itself, since a page with an unknown id is refused whole; and one after the other,
+    // so that a report never has more than one read under way.
+    for id in named {
+        match read(&mut flow, &asker, (&of, id)).await {
+            Ok(messages) => found.extend(messages.into_iter().filter(|it| it.from == reported)),
+            Err(ChatFault::UnknownMessage) => {}
+            Err(_) => break,
+        }
+    }
     let (chat, now, fx) = flow.state();
+    chat.reports -= 1;
     let bytes_max = chat.settings.limits.chat.abuse_report_bytes_max as usize;
-    let messages = evidence(found, &reported, bytes_max - text.len());
+    let messages = evidence(found, bytes_max - text.len());
     let left_out = all - messages.len() as u32;
     fx.counters.count(ChatCounter::AbuseReports);
     let reporter = asker.address;
@@ -52,18 +56,26 @@ async fn report(
     chat.answer_people(wait, Ok(()), fx);
 }
 
-/// Messages of an account among those that were found, in their order, up to so many bytes.
-fn evidence(
-    found: Vec<ChatDelivery>,
-    reported: &AccountAddress,
-    bytes_max: usize,
-) -> Vec<Arc<ChatMessage>> {
-    let mut messages = Vec::new();
-    for told in found {
-        if let ChatDelivery::Archive(page) = told {
-            messages.extend(page.messages.into_iter().filter(|it| it.from == *reported));
-        }
+/// The message with this id in the account's conversation with another one.
+async fn read(
+    flow: &mut Flow,
+    asker: &Asker,
+    (with, id): (&Addressee, ArchiveId),
+) -> Result<Vec<Arc<ChatMessage>>, ChatFault> {
+    if flow.state().0.is_full_of_errands() {
+        return Err(ChatFault::Busy);
     }
+    let (with, named) = (Some(with.clone()), vec![id]);
+    let range = ArchiveRange { with, named, ..ArchiveRange::whole(false, 1) };
+    match flow.errand(asker, ErrandWhat::Archive(Box::new(range))).await {
+        ChatDelivery::Archive(page) => Ok(page.messages),
+        ChatDelivery::Failed { why, .. } => Err(why),
+        _ => Err(ChatFault::StoreFailed),
+    }
+}
+
+/// The messages in their order, each once, up to so many bytes.
+fn evidence(mut messages: Vec<Arc<ChatMessage>>, bytes_max: usize) -> Vec<Arc<ChatMessage>> {
     messages.sort_by_key(|message| message.seq);
     messages.dedup_by_key(|message| message.seq);
     let mut bytes = 0;
@@ -92,8 +104,13 @@ impl Chat {
             return self.answer_people(wait, Err(ChatFault::Invalid), fx);
         }
         let is_on = self.settings.limits.chat.abuse_reports_an_hour_max > 0;
-        let may = is_on && self.abuse_rates.take(now, asker.inbox, 1).is_ok();
-        if !may || !self.begin(|flow| report(flow, (asker, wait), reported, asked)) {
+        let may = is_on
+            && self.reports < REPORTS_MAX
+            && !self.is_full_of_errands()
+            && self.abuse_rates.take(now, asker.inbox, 1).is_ok();
+        if may && self.begin(|flow| report(flow, (asker, wait), reported, asked)) {
+            self.reports += 1;
+        } else {
             fx.counters.count(ChatCounter::AbuseReportsRefused);
             self.answer_people(wait, Ok(()), fx);
         }

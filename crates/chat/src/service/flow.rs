@@ -481,7 +481,9 @@ impl Chat {
         assert!(!self.flows.is_ready() && self.doors.is_empty(), "between calls no flow runs");
         assert!(
             !self.flows.is_empty()
-                || self.amendments.is_idle() && self.moving.is_empty() && self.orders == 0,
+                || self.amendments.is_idle()
+                    && self.moving.is_empty()
+                    && (self.orders, self.reports) == (0, 0),
             "flows give back all they hold"
         );
     }

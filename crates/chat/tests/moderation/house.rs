@@ -12,6 +12,7 @@ use chat::words::WordShelf;
 use chat::{ChatWord, ReviewSettings};
 use model::account::AccountAddress;
 use model::chat::*;
+use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::{ChatLimits, Limits};
 use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat};
@@ -194,6 +195,13 @@ impl House {
         (n, std::mem::take(&mut shard.fx.calls))
     }
 
+    /// Gives a command while the log is slow; returns the calls to it, and their shard.
+    pub fn begins_slow_log(&mut self, command: ChatCommand) -> (usize, Calls) {
+        let n = usize::from(self.home_of(&command.account().expect("of an account")));
+        self.begins(command);
+        (n, std::mem::take(&mut self.shards[n].fx.calls))
+    }
+
     /// Lets the log answer these calls.
     pub fn log_answers(&mut self, (n, calls): (usize, Calls)) {
         self.shards[n].fx.calls.extend(calls);
@@ -315,6 +323,11 @@ impl House {
             ChatAnswer::Told(Some(told)) => *told,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Count of all shards.
+    pub fn counted(&self, counter: ChatCounter) -> u64 {
+        self.shards.iter().map(|shard| shard.fx.counters.of(counter)).sum()
     }
 
     /// Makes events wanted from now on.

@@ -1,9 +1,10 @@
 //! Reports of abuse: which messages an event shows, and when there is none.
 
-use crate::house::{Device, House, message};
+use crate::house::{Device, House, message, person};
 use model::account::Addressee;
 use model::chat::*;
-use model::ports::chat::ErrandWhat;
+use model::counters::ChatCounter;
+use model::ports::chat::{ChatCommand, Errand, ErrandWhat};
 use model::ports::events::ChatWhat;
 use std::sync::Arc;
 
@@ -24,11 +25,18 @@ fn report(of: &str, named: Vec<ArchiveId>) -> AbuseReport {
 /// The answer to a report, and the events of it.
 fn reports(house: &mut House, by: Device, report: AbuseReport) -> (ChatDelivery, Vec<Reported>) {
     house.events.clear();
-    let ask = PeopleAsk::Report(Box::new(report));
-    let asked = PeopleRequest { session: by.session, number: 7, ask };
-    house.ask(by, ChatRequest::People(Box::new(asked)));
+    house.ask(by, request(by, report));
     let at = house.told.iter().rposition(|(conn, _)| *conn == by.conn).expect("answered");
-    let told = house.told.remove(at).1;
+    (house.told.remove(at).1, reported(house))
+}
+
+fn request(by: Device, report: AbuseReport) -> ChatRequest {
+    let ask = PeopleAsk::Report(Box::new(report));
+    ChatRequest::People(Box::new(PeopleRequest { session: by.session, number: 7, ask }))
+}
+
+/// The events of reports since the last call.
+fn reported(house: &mut House) -> Vec<Reported> {
     let of = |what: ChatWhat| match what {
         ChatWhat::AbuseReported(it) => Some(Reported {
             who: (it.reporter.to_string(), it.reported.to_string()),
@@ -37,7 +45,7 @@ fn reports(house: &mut House, by: Device, report: AbuseReport) -> (ChatDelivery,
         }),
         _ => None,
     };
-    (told, house.events.drain(..).filter_map(|event| of(event.what)).collect())
+    house.events.drain(..).filter_map(|event| of(event.what)).collect()
 }
 
 /// Content of an event.
@@ -127,4 +135,51 @@ fn a_report_that_makes_no_sense_is_refused() {
         assert_eq!(told, ChatDelivery::Failed { number: 7, why: ChatFault::Invalid });
         assert_eq!(events, []);
     }
+}
+
+#[test]
+fn reports_take_few_reads_and_leave_errands_to_others() {
+    let mut house = House::with(1, None, |limits| limits.errands_max = 100);
+    house.listen();
+    let bob = house.login("bob");
+    let by: Vec<Device> = ["ann", "carol", "dan", "eve"].map(|name| house.login(name)).into();
+    let mut named = Vec::new();
+    for (n, name) in (1..).zip(["ann", "carol", "dan", "eve"]) {
+        house.says(bob, n, message(name, n as u8, "cheap"));
+        let id = ArchiveId::of(archive(&mut house, name).last().expect("it is there"));
+        named.push(vec![id; ARCHIVE_NAMED_MAX]);
+    }
+    house.events.clear();
+    let mut waiting = Vec::new();
+    for (by, named) in by.into_iter().zip(named) {
+        for _ in 0..20 {
+            waiting.extend(house.asks_slow_log(by, request(by, report("bob", named.clone()))).1);
+        }
+    }
+    assert_eq!(house.counted(ChatCounter::AbuseReportsRefused), 80 - 64);
+    let range = Box::new(ArchiveRange::whole(false, 1));
+    let of_another = house.errand("bob", false, ErrandWhat::Archive(range));
+    assert!(matches!(of_another, ChatDelivery::Archive(_)), "{of_another:?}");
+    house.log_answers((0, waiting));
+    let all = reported(&mut house);
+    assert_eq!(all.len(), 64);
+    assert!(all.iter().all(|it| it.texts == ["cheap"] && it.left_out == 15), "{all:?}");
+    assert_eq!(house.counted(ChatCounter::AbuseReports), 64);
+}
+
+#[test]
+fn a_report_is_dropped_while_as_many_errands_are_under_way_as_may_be() {
+    let mut house = House::with(1, None, |limits| limits.errands_max = 1);
+    house.listen();
+    let ann = house.login("ann");
+    let range = Box::new(ArchiveRange::whole(false, 1));
+    let (by, what) = (person("ann"), ErrandWhat::Archive(range));
+    let errand = Errand { by, is_operators: false, what };
+    let calls = house.begins_slow_log(ChatCommand::Errand(Box::new(errand)));
+    let (told, events) = reports(&mut house, ann, report("bob", Vec::new()));
+    assert_eq!((told, events), (done(), vec![]));
+    assert_eq!(house.counted(ChatCounter::AbuseReportsRefused), 1);
+    house.log_answers(calls);
+    let (_, events) = reports(&mut house, ann, report("bob", Vec::new()));
+    assert_eq!(events.len(), 1);
 }
