@@ -1,7 +1,7 @@
 //! Reports of abuse: an account reports another one, and the operator gets an event with evidence.
 //!
 //! ```text
-//! asked ─► within the account's rate? ─► the named messages, one by one ─► event ─► done
+//! asked ─► wanted, and within the account's rate? ─► the named messages, one by one ─► event ─► done
 //! ```
 //! Nothing is stored. Invariant: an event shows a message only if the reported account sent it to
 //! the reporter, and as the server has it; a report that is dropped is counted, and answered like
@@ -104,7 +104,10 @@ impl Chat {
             return self.answer_people(wait, Err(ChatFault::Invalid), fx);
         }
         let is_on = self.settings.limits.chat.abuse_reports_an_hour_max > 0;
+        // A guest that comes again is another account, whose rate limits nothing.
         let may = is_on
+            && fx.events_wanted
+            && !self.guests.contains_key(&asker.inbox)
             && self.reports < REPORTS_MAX
             && !self.is_full_of_errands()
             && self.abuse_rates.take(now, asker.inbox, 1).is_ok();

@@ -183,3 +183,21 @@ fn a_report_is_dropped_while_as_many_errands_are_under_way_as_may_be() {
     let (_, events) = reports(&mut house, ann, report("bob", Vec::new()));
     assert_eq!(events.len(), 1);
 }
+
+#[test]
+fn a_report_is_dropped_if_nobody_listens_or_a_guest_makes_it() {
+    let mut house = House::with(1, None, |limits| limits.guests_max = 1);
+    let [ann, bob] = ["ann", "bob"].map(|name| house.login(name));
+    let guest = house.login_guest("guest");
+    house.says(bob, 1, message("ann", 1, "cheap"));
+    let named: Vec<_> = archive(&mut house, "ann").iter().map(|it| ArchiveId::of(it)).collect();
+    let calls = house.asks_slow_log(ann, request(ann, report("bob", named.clone())));
+    assert_eq!(calls.1, [], "nothing is read");
+    house.rest();
+    house.listen();
+    assert_eq!(reports(&mut house, guest, report("bob", Vec::new())), (done(), vec![]));
+    assert_eq!(house.counted(ChatCounter::AbuseReports), 0);
+    assert_eq!(house.counted(ChatCounter::AbuseReportsRefused), 2);
+    let (_, events) = reports(&mut house, ann, report("bob", named));
+    assert_eq!(events.len(), 1);
+}

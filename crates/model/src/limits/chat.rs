@@ -260,7 +260,8 @@ section! {
         /// more are active, the half that has used the least starts anew.
         @live rates_known_max: u32 = 65_536, whole(64..=1 << 24, "accounts");
         /// Reports of spam and abuse that one account may make in an hour (XEP-0377), after as many
-        /// at once. More are dropped, and answered as if they were not. 0: all are dropped.
+        /// at once: up to twice as many in the first hour. More are dropped, and answered as if
+        /// they were not; so are those of guests. 0: all are dropped.
         @live abuse_reports_an_hour_max: u32 = 20, whole(0..=10_000, "reports an hour");
         /// Bytes of one such report with the messages that it names. Messages beyond are counted
         /// in the event (left_out) and not shown.
