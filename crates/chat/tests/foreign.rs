@@ -12,6 +12,7 @@ use model::id::{ConnRef, SessionRef, ShardId};
 use model::limits::{ChatLimits, Limits};
 use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::events::{ChatEvent, ChatWhat};
+use model::ports::log::StoreError;
 use model::service::Service;
 use std::sync::Arc;
 
@@ -436,14 +437,20 @@ fn an_account_of_another_domain_is_reported_with_what_it_said() {
     };
     let named = page.messages.iter().map(|it| ArchiveId::of(it)).collect();
     let (of, text) = (Addressee::from(address(BOB)), "".into());
-    let report = AbuseReport { of, reason: AbuseReason::Abuse, text, named, unread: 0 };
-    house.fx.events.clear();
-    let told = house.people(ann, PeopleAsk::Report(Box::new(report)));
-    assert_eq!(told, [ChatDelivery::Done { number: 9 }]);
-    let events = std::mem::take(&mut house.fx.events);
-    let [ChatEvent { what: ChatWhat::AbuseReported(it), .. }] = &events[..] else {
-        panic!("{events:?}")
-    };
-    assert_eq!((it.reported.as_str(), it.left_out), (BOB, 0));
-    assert_eq!(it.messages.iter().map(|it| &*it.content.text).collect::<Vec<_>>(), ["hello"]);
+    let (reason, consent) = (AbuseReason::Abuse, ForwardConsent::default());
+    let report = Box::new(AbuseReport { of, reason, text, named, unread: 0, consent });
+    for (fails, texts, unreadable) in
+        [(None, &["hello"][..], 0), (Some(StoreError::Failed), &[], 1)]
+    {
+        house.fx.events.clear();
+        house.fails = fails;
+        let told = house.people(ann, PeopleAsk::Report(report.clone()));
+        assert_eq!(told, [ChatDelivery::Done { number: 9 }]);
+        let events = std::mem::take(&mut house.fx.events);
+        let [ChatEvent { what: ChatWhat::AbuseReported(it), .. }] = &events[..] else {
+            panic!("{events:?}")
+        };
+        assert_eq!((it.reported.as_str(), it.left_out, it.unreadable), (BOB, 0, unreadable));
+        assert_eq!(it.messages.iter().map(|it| &*it.content.text).collect::<Vec<_>>(), texts);
+    }
 }

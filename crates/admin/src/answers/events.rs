@@ -12,7 +12,7 @@ use crate::texts::{Base64, CloseWord, Decimal, OutcomeWord, QosNumber, Rejection
 use base::hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use model::chat::{AbuseReason, GroupChange, Recall};
+use model::chat::{AbuseReason, ChatMessage, GroupChange, Recall};
 use model::ports::events::{self, ChatWhat, ClientWhat, DeviceWhat};
 use model::presence::PresenceVersion;
 use model::session::{Denial, Drop};
@@ -382,10 +382,32 @@ pub(crate) enum ChatEvent {
         /// Text of the reporter; may be empty.
         text: String,
         /// The named messages that the reporter received from the reported account.
-        messages: Vec<chat::Message>,
-        /// Number of named messages that are not shown.
+        messages: Vec<ReportedMessage>,
+        /// Number of named messages that are not shown: no such messages, or beyond a limit.
         left_out: u32,
+        /// Number of named messages that could not be read now.
+        unreadable: u32,
+        /// The reporter agrees to the report being forwarded to the reported account's domain.
+        forward_to_origin: bool,
+        /// The reporter agrees to the report being forwarded to third parties.
+        forward_to_third_party: bool,
     },
+}
+
+/// A message that was reported, in its present state.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ReportedMessage {
+    #[serde(flatten)]
+    message: chat::Message,
+    /// Whether its sender edited it.
+    edited: bool,
+}
+
+impl ReportedMessage {
+    fn of(message: &ChatMessage) -> ReportedMessage {
+        let edited = message.amended.as_ref().is_some_and(|it| it.edited_ms > 0);
+        ReportedMessage { message: message.into(), edited }
+    }
 }
 
 impl ChatEvent {
@@ -422,8 +444,11 @@ impl ChatEvent {
                 reported: report.reported.to_string(),
                 reason: report.reason.word(),
                 text: report.text.to_string(),
-                messages: report.messages.iter().map(|message| (&**message).into()).collect(),
+                messages: report.messages.iter().map(|it| ReportedMessage::of(it)).collect(),
                 left_out: report.left_out,
+                unreadable: report.unreadable,
+                forward_to_origin: report.consent.origin,
+                forward_to_third_party: report.consent.third_party,
             },
         }
     }

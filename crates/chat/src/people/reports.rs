@@ -4,7 +4,7 @@
 //! asked ─► wanted, and within the account's rate? ─► the named messages, one by one ─► event ─► done
 //! ```
 //! Nothing is stored. Invariant: an event shows a message only if the reported account sent it to
-//! the reporter, and as the server has it; a report that is dropped is counted, and answered like
+//! the reporter, in its present state; a report that is dropped is counted, and answered like
 //! any other.
 
 use crate::service::flow::Flow;
@@ -31,8 +31,9 @@ async fn report(
     reported: AccountAddress,
     report: Box<AbuseReport>,
 ) {
-    let AbuseReport { of, reason, text, named, unread } = *report;
-    let all = named.len() as u32 + unread;
+    let AbuseReport { of, reason, text, named, unread, consent } = *report;
+    let mut left = named.len() as u32;
+    let all = left + unread;
     let mut found = Vec::new();
     // Each by itself, since a page with an unknown id is refused whole; and one after the other,
     // so that a report never has more than one read under way.
@@ -42,16 +43,25 @@ async fn report(
             Err(ChatFault::UnknownMessage) => {}
             Err(_) => break,
         }
+        left -= 1;
     }
     let (chat, now, fx) = flow.state();
     chat.reports -= 1;
     let bytes_max = chat.settings.limits.chat.abuse_report_bytes_max as usize;
     let messages = evidence(found, bytes_max - text.len());
-    let left_out = all - messages.len() as u32;
+    let (unreadable, left_out) = (left, all - left - messages.len() as u32);
     fx.counters.count(ChatCounter::AbuseReports);
     let reporter = asker.address;
-    let report = ReportedAbuse { reporter, reported, reason, text, messages, left_out };
-    let what = ChatWhat::AbuseReported(Arc::new(report));
+    let what = ChatWhat::AbuseReported(Arc::new(ReportedAbuse {
+        reporter,
+        reported,
+        reason,
+        text,
+        messages,
+        left_out,
+        unreadable,
+        consent,
+    }));
     fx.tell(ChatEvent { at_ms: now.wall_ms, what });
     chat.answer_people(wait, Ok(()), fx);
 }

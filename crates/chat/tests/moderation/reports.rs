@@ -17,9 +17,18 @@ fn archive(house: &mut House, of: &str) -> Vec<Arc<ChatMessage>> {
     }
 }
 
+const CONSENT: ForwardConsent = ForwardConsent { origin: false, third_party: true };
+
 fn report(of: &str, named: Vec<ArchiveId>) -> AbuseReport {
     let of = Addressee::parse(of).expect("right");
-    AbuseReport { of, reason: AbuseReason::Spam, text: "see".into(), named, unread: 0 }
+    AbuseReport {
+        of,
+        reason: AbuseReason::Spam,
+        text: "see".into(),
+        named,
+        unread: 0,
+        consent: CONSENT,
+    }
 }
 
 /// The answer to a report, and the events of it.
@@ -41,7 +50,9 @@ fn reported(house: &mut House) -> Vec<Reported> {
         ChatWhat::AbuseReported(it) => Some(Reported {
             who: (it.reporter.to_string(), it.reported.to_string()),
             texts: it.messages.iter().map(|it| it.content.text.to_string()).collect(),
-            left_out: it.left_out,
+            edited: it.messages.iter().map(|it| it.amended.is_some()).collect(),
+            left_out: (it.left_out, it.unreadable),
+            consent: it.consent,
         }),
         _ => None,
     };
@@ -53,7 +64,10 @@ fn reported(house: &mut House) -> Vec<Reported> {
 struct Reported {
     who: (String, String),
     texts: Vec<String>,
-    left_out: u32,
+    edited: Vec<bool>,
+    /// Left out, and unreadable.
+    left_out: (u32, u32),
+    consent: ForwardConsent,
 }
 
 fn done() -> ChatDelivery {
@@ -82,7 +96,8 @@ fn an_event_shows_what_the_reported_account_sent_and_nothing_of_others() {
         let who = ("ann@a.example".into(), "bob@a.example".into());
         let texts = vec!["cheap".into(), "cheaper".into()];
         // Of nine: her own answer, two of others, one that there is not, one twice, two unread.
-        let expected = Reported { who, texts, left_out: 7 };
+        let (edited, left_out, consent) = (vec![false; 2], (7, 0), CONSENT);
+        let expected = Reported { who, texts, edited, left_out, consent };
         assert_eq!(reports(&mut house, ann, asked), (done(), vec![expected]), "{shards}");
         let (told, events) = reports(&mut house, ann, report("nobody", Vec::new()));
         assert_eq!((told, events.len()), (done(), 1), "there may be no such account");
@@ -98,7 +113,7 @@ fn messages_are_shown_up_to_so_many_bytes() {
     house.says(bob, 2, message("ann", 2, "short"));
     let named = archive(&mut house, "ann").iter().map(|it| ArchiveId::of(it)).collect();
     let (_, events) = reports(&mut house, ann, report("bob", named));
-    assert_eq!((events[0].texts.clone(), events[0].left_out), (vec!["short".to_owned()], 1));
+    assert_eq!((events[0].texts.clone(), events[0].left_out), (vec!["short".to_owned()], (1, 0)));
 }
 
 #[test]
@@ -163,7 +178,7 @@ fn reports_take_few_reads_and_leave_errands_to_others() {
     house.log_answers((0, waiting));
     let all = reported(&mut house);
     assert_eq!(all.len(), 64);
-    assert!(all.iter().all(|it| it.texts == ["cheap"] && it.left_out == 15), "{all:?}");
+    assert!(all.iter().all(|it| it.texts == ["cheap"] && it.left_out == (15, 0)), "{all:?}");
     assert_eq!(house.counted(ChatCounter::AbuseReports), 64);
 }
 
@@ -200,4 +215,24 @@ fn a_report_is_dropped_if_nobody_listens_or_a_guest_makes_it() {
     assert_eq!(house.counted(ChatCounter::AbuseReportsRefused), 2);
     let (_, events) = reports(&mut house, ann, report("bob", named));
     assert_eq!(events.len(), 1);
+}
+
+#[test]
+fn a_message_that_its_sender_edited_is_shown_as_edited() {
+    let mut house = House::new(1);
+    house.listen();
+    let [ann, bob] = ["ann", "bob"].map(|name| house.login(name));
+    house.says(bob, 1, message("ann", 1, "cheap"));
+    let all = archive(&mut house, "ann");
+    let named = vec![ArchiveId::of(&all[0])];
+    let target = TargetMessage { seq: all[0].seq, id: all[0].id, name: "".into() };
+    let mut edit = message("ann", 2, "hello");
+    edit.content = Content { kind: Content::EDIT, ..Content::text("hello") };
+    edit.content.extra = target.extra(b"");
+    house.says(bob, 2, edit);
+    let (_, events) = reports(&mut house, ann, report("bob", named));
+    assert_eq!(
+        (&events[0].texts[..], &events[0].edited[..]),
+        (&["hello".to_owned()][..], &[true][..])
+    );
 }

@@ -1,7 +1,7 @@
 //! Reports of abuse: an account tells the operator of another one, with messages of it as evidence.
 //!
-//! The reporter names messages; their contents are read from its archive, so that an event shows
-//! what was said and not what the reporter claims.
+//! The reporter names messages; their contents are read from its archive, so that no reporter
+//! invents any. They are in their present state: the sender may have edited or recalled them.
 
 use super::{ArchiveId, ChatMessage};
 use crate::account::{AccountAddress, Addressee};
@@ -35,6 +35,15 @@ impl AbuseReason {
     }
 }
 
+/// Parties to whom the reporter lets the operator forward a report (XEP-0377 5).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ForwardConsent {
+    /// The domain of the reported account.
+    pub origin: bool,
+    /// Third parties, such as block lists.
+    pub third_party: bool,
+}
+
 /// Report of an account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AbuseReport {
@@ -48,6 +57,8 @@ pub struct AbuseReport {
     pub named: Vec<ArchiveId>,
     /// Number of further messages that the reporter names and that are not looked for.
     pub unread: u32,
+    /// Parties to whom it may be forwarded.
+    pub consent: ForwardConsent,
 }
 
 /// A report as the operator gets it.
@@ -63,8 +74,13 @@ pub struct ReportedAbuse {
     pub text: Box<str>,
     /// Those of the named messages that the reporter's archive has from the reported one.
     pub messages: Vec<Arc<ChatMessage>>,
-    /// Number of named messages that are not among them: no such messages, or beyond a limit.
+    /// Number of named messages that are not among them: no such messages of the reported one, or
+    /// beyond a limit.
     pub left_out: u32,
+    /// Number of named messages that could not be read now: the server was busy, or its log failed.
+    pub unreadable: u32,
+    /// Parties to whom it may be forwarded.
+    pub consent: ForwardConsent,
 }
 
 impl ReportedAbuse {

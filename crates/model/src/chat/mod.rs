@@ -33,7 +33,7 @@ mod room;
 mod search;
 mod transient;
 
-pub use abuse::{ABUSE_TEXT_BYTES_MAX, AbuseReason, AbuseReport, ReportedAbuse};
+pub use abuse::{ABUSE_TEXT_BYTES_MAX, AbuseReason, AbuseReport, ForwardConsent, ReportedAbuse};
 pub use amend::{
     AMENDED_BYTES_HARD_MAX, Amended, EMOJI_BYTES_MAX, EMOJI_HARD_MAX, REACTORS_HARD_MAX, Reaction,
     TargetMessage, emoji_of,

@@ -777,6 +777,8 @@ fn webhooks_choose_among_the_events_of_the_model() {
         text: "".into(),
         messages: Vec::new(),
         left_out: 0,
+        unreadable: 0,
+        consent: Default::default(),
     };
     let chat = [
         ChatWhat::Stored(said.clone()),

@@ -564,13 +564,17 @@ fn events_of_chat_are_told_to_who_names_them_and_may() {
         to: person("bob"),
         client_id: ClientMessageId([7; 16]),
     };
+    let amended = Some(Box::new(Amended { edited_ms: 7, ..Amended::default() }));
+    let edited = ChatMessage { amended, ..(*said(6, "cheaper")).clone() };
     let reported = Arc::new(ReportedAbuse {
         reporter: account.clone(),
         reported: person("eve"),
         reason: AbuseReason::Spam,
         text: "again".into(),
-        messages: vec![said(5, "cheap")],
+        messages: vec![said(5, "cheap"), Arc::new(edited)],
         left_out: 1,
+        unreadable: 2,
+        consent: ForwardConsent { origin: true, third_party: false },
     });
     for (what, field, value) in [
         (ChatWhat::Stored(said(1, "one")), "/message/text", json!("one")),
@@ -578,7 +582,12 @@ fn events_of_chat_are_told_to_who_names_them_and_may() {
         (ChatWhat::GroupChanged(message(change.content())), "/verb", json!("mute")),
         (ChatWhat::AccountMade { account, id: AccountId(7) }, "/account", json!("ann@a.example")),
         (flagged, "/to", json!("bob@a.example")),
-        (ChatWhat::AbuseReported(reported), "/messages/0/text", json!("cheap")),
+        (ChatWhat::AbuseReported(reported.clone()), "/messages/0/text", json!("cheap")),
+        (ChatWhat::AbuseReported(reported.clone()), "/messages/0/edited", json!(false)),
+        (ChatWhat::AbuseReported(reported.clone()), "/messages/1/edited", json!(true)),
+        (ChatWhat::AbuseReported(reported.clone()), "/unreadable", json!(2)),
+        (ChatWhat::AbuseReported(reported.clone()), "/forward_to_origin", json!(true)),
+        (ChatWhat::AbuseReported(reported), "/forward_to_third_party", json!(false)),
     ] {
         let event = feed::Happening::Chat(ChatEvent { at_ms: NOW_MS, what });
         let told = events::json("1-c1", &event);

@@ -59,10 +59,14 @@ kinds! {
         /// A message contained a flagged word. The message may still be refused.
         CHAT_FLAGGED "chat_flagged" by_name [from to client_id] = "chat_words_flagged_total";
         /// An account reported another one, or a whole domain, as spam or abuse. `messages` are
-        /// those of the named messages that the reporter received from it, as the server stored
-        /// them; `left_out` counts the others.
+        /// those of the named messages that the reporter received from it, in their present state:
+        /// its sender edited a message with `edited`, and recalled one of kind 5. `left_out` counts
+        /// the others, but those that could not be read now, which `unreadable` counts. The
+        /// reporter agrees to the report being forwarded to the reported account's domain
+        /// (`forward_to_origin`) or to third parties.
         CHAT_ABUSE_REPORTED "chat_abuse_reported" by_name
-            [reporter reported reason text messages left_out] = "chat_abuse_reports_total";
+            [reporter reported reason text messages left_out unreadable forward_to_origin
+             forward_to_third_party] = "chat_abuse_reports_total";
     }
     Server {
         /// A condition that needs an operator began: an alarm is active. `alarm` is its id, `kind`

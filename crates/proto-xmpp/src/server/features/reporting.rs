@@ -1,4 +1,4 @@
-//! Spam reporting (XEP-0377): an account that blocks another one reports it to the operator, with
+//! Reports with a block (XEP-0377): an account that blocks another one reports it to the operator, with
 //! the messages that are the reason.
 //!
 //! ```text
@@ -17,16 +17,17 @@ use crate::server::feature::Feature;
 use crate::xml::scan::Element;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
-    ABUSE_TEXT_BYTES_MAX, ARCHIVE_NAMED_MAX, AbuseReason, AbuseReport, ArchiveId, PeopleAsk,
+    ABUSE_TEXT_BYTES_MAX, ARCHIVE_NAMED_MAX, AbuseReason, AbuseReport, ArchiveId, ForwardConsent,
+    PeopleAsk,
 };
 
 const REPORTING: &str = "urn:xmpp:reporting:1";
 
 pub(in crate::server) const FEATURE: Feature = Feature {
-    claims: &[Xep::complete(
+    claims: &[Xep::partial(
         377,
-        ("Spam Reporting", "0.3.1"),
-        "reports reach the operator as events",
+        ("Blocking Command Reports", "0.4.1"),
+        "reports reach the operator as events, with the consent to forward them; the server forwards none",
         "xmpp/test_reports.py::test_a_report_reaches_the_operator_with_its_messages",
     )],
     server: (&[REPORTING], ""),
@@ -52,7 +53,10 @@ pub(super) fn report(
     let named: Vec<ArchiveId> = all.iter().flatten().copied().take(ARCHIVE_NAMED_MAX).collect();
     let unread = (all.len() - named.len()) as u32;
     let of = Addressee::from(of.clone());
-    Ok(Some(PeopleAsk::Report(Box::new(AbuseReport { of, reason, text, named, unread }))))
+    let has = |name| report.child(name, REPORTING).is_some();
+    let consent = ForwardConsent { origin: has("report-origin"), third_party: has("third-party") };
+    let report = AbuseReport { of, reason, text, named, unread, consent };
+    Ok(Some(PeopleAsk::Report(Box::new(report))))
 }
 
 /// The id of a message, if the archive of this account gave it.
@@ -93,7 +97,7 @@ mod tests {
         let inner = stanza_id("ann@a.example", &id)
             + &stanza_id("x@conference.a.example", &id)
             + &stanza_id("ann@a.example", "none")
-            + "<text xml:lang='en'>cheap &amp; loud</text>";
+            + "<text xml:lang='en'>cheap &amp; loud</text><third-party/>";
         for (jid, reason) in
             [("bob@a.example", "spam"), ("eve@b.example", "abuse"), ("x@y.example", "other")]
         {
@@ -107,6 +111,8 @@ mod tests {
             assert_eq!((report.of.as_str(), report.reason.word()), (jid, reason));
             assert_eq!((&report.named[..], report.unread), (&[ID][..], 2));
             assert_eq!(&*report.text, "cheap & loud");
+            let consent = ForwardConsent { origin: false, third_party: true };
+            assert_eq!(report.consent, consent);
             assert_eq!(told(&mut side, ChatDelivery::Done { number: *first }), "");
             let done = told(&mut side, ChatDelivery::Done { number: *second });
             assert_eq!(done, "<iq type='result' id='x' to='ann@a.example/desk'></iq>");
@@ -123,6 +129,7 @@ mod tests {
         let (_, PeopleAsk::Report(report)) = &both[0] else { panic!("{both:?}") };
         assert_eq!((report.named.len(), report.unread), (ARCHIVE_NAMED_MAX, 3));
         assert_eq!(report.text.len(), ABUSE_TEXT_BYTES_MAX);
+        assert_eq!(report.consent, ForwardConsent::default());
     }
 
     #[test]
