@@ -113,9 +113,8 @@ impl Chat {
 
     fn may_not_ask(&self, ask: &PeopleAsk) -> Option<ChatFault> {
         let is_too_large = match ask {
-            PeopleAsk::Contacts { .. } | PeopleAsk::Present(None) | PeopleAsk::Report(_) => {
-                return None;
-            }
+            PeopleAsk::Contacts { .. } | PeopleAsk::Present(None) => return None,
+            PeopleAsk::Report(_) => false,
             PeopleAsk::Page(range) => {
                 return (range.count == 0).then_some(ChatFault::Invalid);
             }
@@ -136,7 +135,9 @@ impl Chat {
                 ContactOrder::Remove | ContactOrder::Block | ContactOrder::Unblock => false,
             },
         };
-        let is_busy = matches!(ask, PeopleAsk::Wish(_)) && self.pressure >= Pressure::Stores;
+        // A block that is refused for it has no report either.
+        let is_change = matches!(ask, PeopleAsk::Wish(_) | PeopleAsk::Report(_));
+        let is_busy = is_change && self.pressure >= Pressure::Stores;
         let large = is_too_large.then_some(ChatFault::TooLarge);
         large.or(is_busy.then_some(ChatFault::Busy))
     }

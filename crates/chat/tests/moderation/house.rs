@@ -20,6 +20,7 @@ use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat};
 use model::ports::events::{ChatEvent, ChatWhat};
 use model::ports::log::{Call, Done, StoreError, Table, Ticket, Write};
 use model::ports::reviews::{Review, ReviewVerdict};
+use model::pressure::Pressure;
 use model::service::Service;
 use model::timeline::TimelineId;
 use plain::HOME;
@@ -344,6 +345,11 @@ impl House {
     /// Count of all shards.
     pub fn counted(&self, counter: ChatCounter) -> u64 {
         self.shards.iter().map(|shard| shard.fx.counters.of(counter)).sum()
+    }
+
+    /// Puts all shards under this pressure.
+    pub fn press(&mut self, pressure: Pressure) {
+        self.shards.iter_mut().for_each(|shard| Service::press(&mut shard.chat, pressure));
     }
 
     /// Makes events wanted from now on.

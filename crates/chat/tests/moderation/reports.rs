@@ -6,6 +6,7 @@ use model::chat::*;
 use model::counters::ChatCounter;
 use model::ports::chat::{ChatCommand, Errand, ErrandWhat};
 use model::ports::events::ChatWhat;
+use model::pressure::Pressure;
 use std::sync::Arc;
 
 /// The archive of an account, all of it.
@@ -235,4 +236,15 @@ fn a_message_that_its_sender_edited_is_shown_as_edited() {
         (&events[0].texts[..], &events[0].edited[..]),
         (&["hello".to_owned()][..], &[true][..])
     );
+}
+
+#[test]
+fn a_report_is_refused_under_the_pressure_that_refuses_its_block() {
+    let mut house = House::new(1);
+    house.listen();
+    let ann = house.login("ann");
+    house.press(Pressure::Stores);
+    let (told, events) = reports(&mut house, ann, report("bob", Vec::new()));
+    assert_eq!(told, ChatDelivery::Failed { number: 7, why: ChatFault::Busy });
+    assert_eq!(events, []);
 }

@@ -98,7 +98,8 @@ impl Session {
             return Err(StanzaFault::FeatureNotImplemented);
         }
         if let Some(account) = account {
-            return Some(account).filter(|it| !it.is_group()).ok_or(StanzaFault::ItemNotFound);
+            let is_room = account.is_group() || account.is_chatroom();
+            return (!is_room).then_some(account).ok_or(StanzaFault::ItemNotFound);
         }
         let is_ours = |it: &ForeignDomains| it.is_ours(&domain) && !it.is_component(&domain);
         if is_block && (self.is_here(&domain) || self.domains().is_some_and(is_ours)) {
@@ -230,6 +231,7 @@ mod tests {
             ),
             ("<item jid='b.example/x'/>", "feature-not-implemented"),
             ("<item jid='x@conference.a.example'/>", "item-not-found"),
+            ("<item jid='x@live.a.example'/>", "item-not-found"),
             ("<item jid='a.example'/>", "not-allowed"),
             ("<item jid='@'/>", "jid-malformed"),
             ("<item/>", "bad-request"),

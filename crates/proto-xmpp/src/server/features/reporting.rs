@@ -6,7 +6,8 @@
 //! ```
 //! A report is a part of an item of a block ([`blocking`](super::blocking)). Messages are named by
 //! their ids in the account's own archive (XEP-0359); ids that another archive gave, such as that
-//! of a room, are counted and not looked for. A report that is dropped leaves the block as it is.
+//! of a room, are counted and not looked for. A report that is dropped leaves the block as it is. A
+//! block that fails may leave its report: a client that tries again reports again.
 //! Invariant: a stanza with a malformed report blocks nobody.
 
 use crate::archive::read_id;
