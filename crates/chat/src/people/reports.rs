@@ -31,10 +31,13 @@ async fn report(
     reported: AccountAddress,
     report: Box<AbuseReport>,
 ) {
-    let AbuseReport { of, reason, text, named, unread, consent } = *report;
+    let AbuseReport { of, reason, text, mut named, unread, consent } = *report;
     let mut left = named.len() as u32;
     let all = left + unread;
     let mut found = Vec::new();
+    if reported.is_domain() {
+        (named, left) = (Vec::new(), 0); // a message has an account
+    }
     // Each by itself, since a page with an unknown id is refused whole; and one after the other,
     // so that a report never has more than one read under way.
     for id in named {

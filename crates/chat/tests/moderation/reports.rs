@@ -1,7 +1,7 @@
 //! Reports of abuse: which messages an event shows, and when there is none.
 
 use crate::house::{Device, House, message, person};
-use model::account::Addressee;
+use model::account::{AccountAddress, Addressee};
 use model::chat::*;
 use model::counters::ChatCounter;
 use model::ports::chat::{ChatCommand, Errand, ErrandWhat};
@@ -103,6 +103,19 @@ fn an_event_shows_what_the_reported_account_sent_and_nothing_of_others() {
         let (told, events) = reports(&mut house, ann, report("nobody", Vec::new()));
         assert_eq!((told, events.len()), (done(), 1), "there may be no such account");
     }
+}
+
+#[test]
+fn of_a_whole_domain_no_message_is_looked_for() {
+    let mut house = House::new(1);
+    house.listen();
+    let ann = house.login("ann");
+    let named = vec![ArchiveId { number: 1, seq: 1, pair: 1 }];
+    let of = Addressee::from(AccountAddress::of_domain("b.example").expect("right"));
+    let report = AbuseReport { of, ..report("x", named) };
+    assert_eq!(house.asks_slow_log(ann, request(ann, report)).1, []);
+    house.rest();
+    assert_eq!(reported(&mut house)[0].left_out, (1, 0));
 }
 
 #[test]
