@@ -216,9 +216,9 @@ counters! {
         WordsRefused "chat_words_refused_total" "Messages refused: forbidden word.";
         WordsReplaced "chat_words_replaced_total" "Messages with words replaced by stars.";
         WordsFlagged "chat_words_flagged_total" "Messages reported as events for a flagged word.";
-        AbuseReports "chat_abuse_reports_total" "Reports of abuse by accounts, published as events.";
+        AbuseReports "chat_abuse_reports_total" "Reports of abuse that became events.";
         AbuseReportsRefused "chat_abuse_reports_refused_total"
-            "Reports of abuse dropped: reports are off, nobody listens to events, the reporter is a guest or made too many, or the server is busy.";
+            "Reports of abuse dropped: off, no listener, of a guest, too many, or a busy server.";
         Reviewed "chat_reviewed_total" "Messages submitted to the before-send hook.";
         ReviewsChanged "chat_reviews_changed_total" "Messages changed by the before-send hook.";
         ReviewsRefused "chat_reviews_refused_total" "Messages refused by the before-send hook.";

@@ -263,9 +263,10 @@ section! {
         /// at once: up to twice as many in the first hour. More are dropped, and answered as if
         /// they were not; so are those of guests. 0: all are dropped.
         @live abuse_reports_an_hour_max: u32 = 20, whole(0..=10_000, "reports an hour");
-        /// Bytes of one such report with the messages that it names. Messages beyond are counted
-        /// in the event (left_out) and not shown.
-        @live abuse_report_bytes_max: u32 = 64 * 1024, whole(ABUSE_TEXT..=1 << 20, "bytes");
+        /// Bytes of one such report with the messages that it names, as they are stored; in the
+        /// event, texts are escaped and other data is base64. Messages beyond are counted in the
+        /// event (left_out) and not shown.
+        @live abuse_report_bytes_max: u32 = 64 * 1024, whole(ABUSE_TEXT..=256 * 1024, "bytes");
         /// Chatrooms with their home on one shard. One more is not created.
         @live chatrooms_max: u32 = 10_000, whole(0..=1 << 20, "chatrooms");
         /// Chatrooms with their home on one shard that one account may own. 0: only operators
