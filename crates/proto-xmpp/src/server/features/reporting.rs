@@ -1,5 +1,5 @@
-//! Reports with a block (XEP-0377): an account that blocks another one reports it to the operator, with
-//! the messages that are the reason.
+//! Reports with a block (XEP-0377): an account that blocks another one reports it to the operator,
+//! with the messages that are the reason.
 //!
 //! ```text
 //! <block> <item jid='…'> <report reason='urn:xmpp:reporting:spam'> <stanza-id by='…' id='…'/> …
@@ -28,7 +28,7 @@ pub(in crate::server) const FEATURE: Feature = Feature {
     claims: &[Xep::partial(
         377,
         ("Blocking Command Reports", "0.4.1"),
-        "reports reach the operator as events, with the consent to forward them; the server forwards none",
+        "reports and the consent to forward them reach the operator as events; none is forwarded",
         "xmpp/test_reports.py::test_a_report_reaches_the_operator_with_its_messages",
     )],
     server: (&[REPORTING], ""),
