@@ -57,8 +57,7 @@ impl Session {
             return;
         }
         let to = to.as_deref().map(Jid::parse);
-        let jid = to.as_ref().and_then(|jid| jid.as_ref());
-        let service = jid.and_then(|jid| self.service_at(jid, file_bytes_max > 0));
+        let mut service = None;
         let whom = match to {
             Some(None) => return self.refuse("iq", about, StanzaFault::JidMalformed, out),
             Some(Some(jid)) if self.asks_device(iq, (&jid, SentAs::Iq), out) => return,
@@ -68,23 +67,31 @@ impl Session {
             Some(Some(jid)) if self.is_live(&jid) => {
                 return self.asks_of_live((&jid, &asked), (is_set, about), out);
             }
-            Some(Some(jid)) => match self.whom(&jid) {
-                _ if service.is_some() => Asked::Server,
-                (Asked::Another, _)
-                    if (is_asked(&asked) || is_set && feature::is_of_lists(&asked))
-                        && self.is_neighbour(&jid) =>
-                {
-                    return self.refuse("iq", about, StanzaFault::Forbidden, out);
+            Some(Some(jid)) => {
+                let (whom, fault) = self.whom(&jid);
+                if whom == Asked::Another {
+                    service = self.service_at(&jid, file_bytes_max > 0);
                 }
-                (Asked::Another, _)
-                    if is_of_nodes(&asked) && self.is_neighbour(&jid) && jid.resource.is_none() =>
-                {
-                    let of = jid.account.as_ref().map(|account| account.as_str());
-                    return self.asks_of_nodes(now, (of, &asked), (is_set, about), out);
+                match whom {
+                    Asked::Another if service.is_some() => Asked::Server,
+                    Asked::Another
+                        if (is_asked(&asked) || is_set && feature::is_of_lists(&asked))
+                            && self.is_neighbour(&jid) =>
+                    {
+                        return self.refuse("iq", about, StanzaFault::Forbidden, out);
+                    }
+                    Asked::Another
+                        if is_of_nodes(&asked)
+                            && self.is_neighbour(&jid)
+                            && jid.resource.is_none() =>
+                    {
+                        let of = jid.account.as_ref().map(|account| account.as_str());
+                        return self.asks_of_nodes(now, (of, &asked), (is_set, about), out);
+                    }
+                    Asked::Another => return self.refuse("iq", about, fault, out),
+                    whom => whom,
                 }
-                (Asked::Another, fault) => return self.refuse("iq", about, fault, out),
-                (whom, _) => whom,
-            },
+            }
             None => Asked::Account,
         };
         let is_for_server = whom == Asked::Server;
@@ -104,7 +111,7 @@ impl Session {
 
     /// The service whose address this is, among those that a feature answers for.
     fn service_at(&self, jid: &Jid, files: bool) -> Option<DeviceAnswers> {
-        if jid.account.is_some() || self.is_here(&jid.domain) {
+        if jid.account.is_some() {
             return None;
         }
         let mut services = feature::services(Offers { files, ..Offers::default() });
