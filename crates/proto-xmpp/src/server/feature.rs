@@ -60,7 +60,8 @@ const FEATURES: &[Feature] = &[
 pub(super) struct Feature {
     /// Claims of it.
     pub(super) claims: &'static [Xep],
-    /// When the server says that it has it.
+    /// When `server` and `services` are shown, and the services answer. A condition of those is
+    /// `Always` or `WithFiles`, for a question to them knows no other.
     pub(super) offered: Offered,
     /// Features and identities of the server (XEP-0030 3.1), the latter as XML.
     pub(super) server: (&'static [&'static str], &'static str),
@@ -77,7 +78,7 @@ pub(super) struct Feature {
 }
 
 impl Feature {
-    /// A feature of which nothing is said yet.
+    /// A feature without any part.
     pub(super) const NONE: Feature = Feature {
         claims: &[],
         offered: Offered::Always,
@@ -134,7 +135,7 @@ type DomainAnswers = fn(&DomainQuestion<'_, '_, '_>) -> Result<String, StanzaFau
 pub(super) struct Questions {
     pub(super) namespace: &'static str,
     pub(super) device: DeviceAnswers,
-    /// `None`: other domains are answered that nobody takes it.
+    /// `None`: a question of another domain gets `service-unavailable`.
     pub(super) domain: Option<DomainAnswers>,
     /// Elements that only an account's own server may send to its devices, to set something.
     pub(super) own_sets: &'static [&'static str],
@@ -152,7 +153,7 @@ pub(super) struct Question<'q, 't, 'a> {
     pub(super) now: Now,
     pub(super) asked: &'q Element<'t, 'a>,
     pub(super) is_set: bool,
-    /// Its address is the server; otherwise the own account.
+    /// Whether it is addressed to the server; if not, to the own account.
     pub(super) is_for_server: bool,
     /// Its id, and to whom it is, as the device wrote it.
     pub(super) about: (Option<&'q str>, Option<&'q str>),
@@ -161,13 +162,13 @@ pub(super) struct Question<'q, 't, 'a> {
 }
 
 impl Question<'_, '_, '_> {
-    /// The question, if it is a get by an element of this name.
+    /// Refuses anything but a get of this element.
     pub(super) fn gets(&self, name: &str) -> Result<(), StanzaFault> {
         let is_it = !self.is_set && self.asked.name() == name;
         is_it.then_some(()).ok_or(StanzaFault::ServiceUnavailable)
     }
 
-    /// A question to the account, of which no other address has the answer.
+    /// Refuses a question to the server.
     pub(super) fn for_account(&self) -> Result<(), StanzaFault> {
         (!self.is_for_server).then_some(()).ok_or(StanzaFault::ServiceUnavailable)
     }
@@ -185,7 +186,7 @@ pub(super) struct DomainQuestion<'q, 't, 'a> {
 }
 
 impl DomainQuestion<'_, '_, '_> {
-    /// The question, if its element has this name.
+    /// Refuses any other element.
     pub(super) fn gets(&self, name: &str) -> Result<(), StanzaFault> {
         (self.asked.name() == name).then_some(()).ok_or(StanzaFault::ServiceUnavailable)
     }
@@ -366,6 +367,13 @@ mod tests {
         }
         for other in ["", "urn:xmpp:pin", "urn:xmpp:ping2", "zzz"] {
             assert!(questions(other).is_none() && elements(other).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn services_are_offered_always_or_with_files() {
+        for it in FEATURES.iter().filter(|it| !it.services.is_empty()) {
+            assert!(matches!(it.offered, Offered::Always | Offered::WithFiles));
         }
     }
 
