@@ -1,7 +1,7 @@
 //! Reports of abuse: an account reports another one, and the operator gets an event with evidence.
 //!
 //! ```text
-//! asked ─► wanted, and within the account's rate? ─► the named messages, one by one ─► event ─► done
+//! asked ─► wanted, and within the rate? ─► the named messages, one by one ─► event ─► done
 //! ```
 //! Nothing is stored. Invariant: an event shows a message only if the reported account sent it to
 //! the reporter, in its present state; a report that is dropped is counted, and answered like
