@@ -155,7 +155,7 @@ impl<T> RetryQueue<T> {
         if now.mono < self.due { Err(self.due) } else { Ok(()) }
     }
 
-    /// What waits, the first first.
+    /// The waiting work, in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.waiting.iter()
     }
