@@ -8,7 +8,7 @@ use crate::amendments::AmendOrder;
 use crate::conversations::receipts::delivered::DeliveredTold;
 use crate::conversations::receipts::positions::{Positions, PositionsAsked};
 use crate::conversations::receipts::readers::{Others, ReadersSought};
-use crate::groups::adding::AddingAsked;
+use crate::groups::adding::{AddingAsked, NotAdded};
 use crate::groups::asides::VoiceAsked;
 use crate::groups::changes::ChangeOrder;
 use crate::groups::chatrooms::words::{ChatroomAsked, ChatroomWord, JoinAsked, Saying};
@@ -204,7 +204,7 @@ pub enum PeerReply {
     /// A message is stored.
     Stored(StoredMessage),
     /// Accounts that may not be added, but invited.
-    NotAdded(Vec<AccountAddress>),
+    NotAdded(NotAdded),
     /// A page of public groups.
     PublicGroups(Box<PublicPage>),
     /// A page of the members.
@@ -422,7 +422,7 @@ impl PeerReply {
             PeerReply::Positions(found) => size_of_val(&**found),
             PeerReply::Joined(joined) => joined.weight(),
             PeerReply::Nodes(result) => result.as_ref().as_ref().map_or(0, NodesFound::weight),
-            PeerReply::NotAdded(some) => some.iter().map(|it| 24 + it.as_str().len()).sum(),
+            PeerReply::NotAdded(some) => some.weight(),
             PeerReply::Occupant(it) => it.weight(),
             PeerReply::Renamed(nick) => nick.len(),
             PeerReply::Account(_) | PeerReply::Stored(_) | PeerReply::Done => 0,
@@ -448,7 +448,8 @@ impl Cargo {
     /// The group change in the message, if that is an invitation.
     pub(crate) fn invitation(&self) -> Option<GroupChange> {
         let Cargo::Message(message) = self else { return None };
-        GroupChange::of(&message.content).filter(|change| change.verb == GroupVerb::Invite)
+        let mut changes = GroupChange::all_of(&message.content).into_iter();
+        changes.find(|change| change.verb == GroupVerb::Invite)
     }
 
     pub(crate) fn invites(&self) -> bool {

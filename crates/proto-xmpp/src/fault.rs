@@ -120,6 +120,9 @@ impl StanzaFault {
             // Nor do groups; what rooms say of it is theirs.
             ChatFault::NotMember
             | ChatFault::Forbidden
+            | ChatFault::LastOwner
+            | ChatFault::Outranked
+            | ChatFault::BadPassword
             | ChatFault::Muted
             | ChatFault::GroupFull
             | ChatFault::ReadersUntold

@@ -346,6 +346,9 @@ pub(crate) enum ChatEvent {
         verb: Option<&'static str>,
         /// The members it concerns.
         members: Vec<String>,
+        /// Changes that were made at once with it, in their order, if there are any.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        further: Vec<FurtherChange>,
     },
     /// An account was created.
     ChatAccountMade {
@@ -410,6 +413,22 @@ impl ReportedMessage {
     }
 }
 
+/// A change of a group that was made at once with another one.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct FurtherChange {
+    /// The change.
+    verb: &'static str,
+    /// The members it concerns.
+    members: Vec<String>,
+}
+
+impl FurtherChange {
+    fn of(change: &GroupChange) -> FurtherChange {
+        let members = change.concerned().iter().map(|it| it.address.to_string());
+        FurtherChange { verb: change.verb.word(), members: members.collect() }
+    }
+}
+
 impl ChatEvent {
     fn new(id: &str, event: &events::ChatEvent) -> ChatEvent {
         let of = OfChat { id: id.into(), at_ms: event.at_ms };
@@ -422,11 +441,12 @@ impl ChatEvent {
                 ChatEvent::ChatRecalled { of, message: (&**message).into(), seq }
             }
             ChatWhat::GroupChanged(message) => {
-                let change = GroupChange::of(&message.content);
-                let verb = change.as_ref().map(|change| change.verb.word());
-                let members = change.iter().flat_map(GroupChange::concerned);
-                let members = members.map(|it| it.address.to_string()).collect();
-                ChatEvent::ChatGroupChanged { of, message: (&**message).into(), verb, members }
+                let changes = GroupChange::all_of(&message.content);
+                let mut all = changes.iter().map(FurtherChange::of);
+                let (verb, members) =
+                    all.next().map(|it| (Some(it.verb), it.members)).unwrap_or_default();
+                let (message, further) = ((&**message).into(), all.collect());
+                ChatEvent::ChatGroupChanged { of, message, verb, members, further }
             }
             ChatWhat::AccountMade { account, id } => {
                 let (account, number) = (account.to_string(), id.0.to_string());

@@ -33,6 +33,22 @@ impl AddingAsked {
     }
 }
 
+/// Accounts that may not be added: those that are to be invited, and those that have blocked the
+/// one that wants to add them.
+#[derive(Clone, Default, Debug)]
+pub struct NotAdded {
+    pub(crate) invited: Vec<AccountAddress>,
+    pub(crate) refused: Vec<AccountAddress>,
+}
+
+impl NotAdded {
+    /// Approximate memory, bytes.
+    pub(crate) fn weight(&self) -> usize {
+        let all = self.invited.iter().chain(&self.refused);
+        all.map(|it| 24 + it.as_str().len()).sum()
+    }
+}
+
 /// Replies to a shard with those of these accounts that may not be added.
 pub(crate) async fn adding(mut flow: Flow, to: ReplyTo, asked: Box<AddingAsked>) {
     let result = not_added(&mut flow, *asked).await;
@@ -40,32 +56,30 @@ pub(crate) async fn adding(mut flow: Flow, to: ReplyTo, asked: Box<AddingAsked>)
     chat.reply(to, result.map(PeerReply::NotAdded), fx);
 }
 
-async fn not_added(flow: &mut Flow, asked: AddingAsked) -> Result<Vec<AccountAddress>, ChatFault> {
+async fn not_added(flow: &mut Flow, asked: AddingAsked) -> Result<NotAdded, ChatFault> {
     let bytes = asked.weight();
-    let mut left = Vec::new();
+    let mut left = NotAdded::default();
     for (account, inbox) in asked.accounts {
         flow.contacts((inbox, &account), bytes).await?;
         let (chat, _, fx) = flow.state();
-        if !chat.is_added(inbox, &asked.by, fx)? {
-            left.push(account);
+        match chat.is_added(inbox, &asked.by, fx) {
+            Some(true) => {}
+            Some(false) => left.invited.push(account),
+            None => left.refused.push(account),
         }
     }
     Ok(left)
 }
 
 impl Chat {
-    /// Whether an account of this shard, whose contacts are in memory, lets another one add it.
-    fn is_added(
-        &self,
-        inbox: TimelineId,
-        by: &AccountAddress,
-        fx: &mut Effects,
-    ) -> Result<bool, ChatFault> {
+    /// Whether an account of this shard, whose contacts are in memory, lets another one add it;
+    /// none: it has blocked that one.
+    fn is_added(&self, inbox: TimelineId, by: &AccountAddress, fx: &mut Effects) -> Option<bool> {
         if self.people.blocks(inbox, by) {
             fx.counters.count(ChatCounter::BlockedSends);
-            return Err(ChatFault::UnknownAccount);
+            return None;
         }
-        Ok(match self.adding_of(inbox) {
+        Some(match self.adding_of(inbox) {
             Adding::Everybody => true,
             Adding::Nobody => false,
             Adding::Contacts => self.people.tie(inbox, by).is_some_and(|tie| {

@@ -10,7 +10,7 @@
 
 use crate::accounts::fault_of;
 use crate::envelope::{self, Sender};
-use crate::groups::state::{Most, Verdict, Wish};
+use crate::groups::state::{Most, Verdict, Wanted};
 use crate::groups::{Step, changes_of, fan_out};
 use crate::label::Route;
 use crate::operators::moving::last_number;
@@ -20,7 +20,9 @@ use crate::word::{Cargo, ReplyTo, StoredMessage};
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{ChatFault, ClientMessageId, GroupChange, GroupVerb, NewMessage};
+use model::chat::{
+    ChatFault, ClientMessageId, GROUP_TITLE_BYTES_MAX, GroupChange, GroupVerb, NewMessage,
+};
 use model::counters::ChatCounter;
 use model::ports::log::{AppendWith, Call, Write};
 use model::timeline::Message;
@@ -38,7 +40,7 @@ pub struct ChangeOrder {
     pub(crate) device: Box<str>,
     pub(crate) client_id: ClientMessageId,
     pub(crate) group: AccountAddress,
-    pub(crate) wish: Wish,
+    pub(crate) wish: Wanted,
     /// Whether the order may make the group where a dissolved one had its name.
     pub(crate) anew: Anew,
     /// The change is imported, with a number from before its import.
@@ -102,12 +104,12 @@ pub(super) async fn change_entered(
 ) -> Result<StoredMessage, ChatFault> {
     let conversation = order.route.conversation;
     let (chat, now, fx) = flow.state();
-    let change = match chat.judge_change(order)? {
+    let changes = match chat.judge_change(order)? {
         Verdict::Made(id, seq) => return Ok(StoredMessage { id, seq, again: true }),
-        Verdict::Change(change) => change,
+        Verdict::Change(changes) => changes,
     };
-    let row = chat.begin_change(now, order, &change, fx);
-    let result = store_change(flow, order, &change, row).await;
+    let rows = chat.begin_change(now, order, &changes, fx);
+    let result = store_change(flow, order, &changes, rows).await;
     let (chat, now, fx) = flow.state();
     chat.group_entered_again(now, conversation, fx);
     result
@@ -116,11 +118,11 @@ pub(super) async fn change_entered(
 async fn store_change(
     flow: &mut Flow,
     order: &ChangeOrder,
-    change: &GroupChange,
-    row: Option<Write>,
+    changes: &[GroupChange],
+    rows: Vec<Write>,
 ) -> Result<StoredMessage, ChatFault> {
     let conversation = order.route.conversation;
-    if let Some(row) = row {
+    for row in rows {
         flow.log(Call::Write(row)).await.map_err(fault_of)?;
     }
     let moved_to = match order.moved {
@@ -128,8 +130,8 @@ async fn store_change(
         None => None,
     };
     let (chat, now, _) = flow.state();
-    let is_quiet = chat.is_quiet(conversation, change);
-    let (message, write) = chat.change_write(now, order, (change, is_quiet), moved_to);
+    let is_quiet = chat.is_quiet(conversation, changes);
+    let (message, write) = chat.change_write(now, order, (changes, is_quiet), moved_to);
     let done = flow.append(&message, Write::AppendWith(write)).await?;
     let place = match done.seqs[..] {
         _ if is_quiet => None,
@@ -139,7 +141,7 @@ async fn store_change(
     let seq = place.map_or(0, |(seq, _)| seq);
     if done.new {
         let (chat, now, fx) = flow.state();
-        let audience = chat.apply_change(now, order, (done.id, change), fx);
+        let audience = chat.apply_change(now, order, (done.id, changes), fx);
         let message = envelope::decode(message.id, seq, &message.body);
         match place.zip(message) {
             // An imported change was announced on its own server when it happened.
@@ -158,19 +160,24 @@ async fn store_change(
 impl ChangeOrder {
     /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
-        let names = self.wish.members.iter().map(|(address, _)| 40 + address.as_str().len());
-        size_of::<ChangeOrder>() + self.wish.title.len() + names.sum::<usize>()
+        let named = |address: &AccountAddress| 40 + address.as_str().len();
+        let wish = match &self.wish {
+            Wanted::One(wish) => {
+                let names = wish.members.iter().map(|(address, _)| named(address));
+                wish.title.len() + names.sum::<usize>()
+            }
+            Wanted::Settings(_) => 2 * GROUP_TITLE_BYTES_MAX,
+            Wanted::Affiliations(all) => {
+                all.iter().map(|it| named(&it.account.0) + it.reason.len()).sum()
+            }
+        };
+        size_of::<ChangeOrder>() + wish
     }
 }
 
 impl Chat {
     /// The verdict on a change of a group that a flow has entered.
     fn judge_change(&self, order: &ChangeOrder) -> Result<Verdict, ChatFault> {
-        let has_room = match order.wish.verb {
-            GroupVerb::Reveal => self.may_reveal(),
-            GroupVerb::Unpersist => self.may_unpersist(),
-            _ => Ok(()),
-        };
         let group = self.groups.known.get(&order.route.conversation);
         let state = &group.ok_or(ChatFault::StoreFailed)?.state;
         // A repeated import finds its change done.
@@ -182,29 +189,38 @@ impl Chat {
             [limits.group_members_max, limits.group_banned_max].map(|it| it as usize);
         let by = (order.route.from, order.is_operator);
         let verdict = state.judge(self.settings.home, by, order, Most { members, banned })?;
-        has_room.map(|()| verdict)
+        if let Verdict::Change(changes) = &verdict {
+            let is_any = |verb| changes.iter().any(|it| it.verb == verb);
+            is_any(GroupVerb::Reveal).then(|| self.may_reveal()).transpose()?;
+            is_any(GroupVerb::Unpersist).then(|| self.may_unpersist()).transpose()?;
+        }
+        Ok(verdict)
     }
 
-    /// Begins a change of a group: returns the row to be stored before it, if any. Until the change
-    /// is over no other task is admitted.
+    /// Begins changes of a group: returns the rows to be stored before them. Until they are over no
+    /// other task is admitted.
     fn begin_change(
         &mut self,
         now: Now,
         order: &ChangeOrder,
-        change: &GroupChange,
+        changes: &[GroupChange],
         fx: &mut Effects,
-    ) -> Option<Write> {
+    ) -> Vec<Write> {
         let conversation = order.route.conversation;
         if let Some(group) = self.groups.known.get_mut(&conversation) {
             group.step = Step::Changing;
             group.state.is_channel |= order.group.is_channel();
         }
-        if change.verb == GroupVerb::Create {
-            self.is_listed(&order.group, fx);
+        let mut rows = Vec::new();
+        for change in changes {
+            if change.verb == GroupVerb::Create {
+                self.is_listed(&order.group, fx);
+            }
+            let of = (&order.group, change);
+            rows.extend(self.temporary_changes(now, conversation, of));
         }
-        let of = (&order.group, change);
-        let public = self.public_changes(conversation, of);
-        public.or_else(|| self.temporary_changes(now, conversation, of))
+        rows.extend(self.public_changes(conversation, (&order.group, changes)));
+        rows
     }
 
     /// The write of the message that announces a change, which the group's own timeline gets, too.
@@ -213,12 +229,12 @@ impl Chat {
         &mut self,
         now: Now,
         order: &ChangeOrder,
-        (change, is_quiet): (&GroupChange, bool),
+        (changes, is_quiet): (&[GroupChange], bool),
         moved_to: Option<u64>,
     ) -> (Arc<Message>, Box<AppendWith>) {
         let ChangeOrder { group, address, device, client_id, route, once, .. } = order;
         let sender = Sender { address, device };
-        let (to, content) = (group.clone().into(), change.content());
+        let (to, content) = (group.clone().into(), GroupChange::content_of(changes));
         let said = NewMessage { to, client_id: *client_id, content };
         let body = envelope::encode(sender, group, &said);
         let id = moved_to.unwrap_or_else(|| self.next_id(now));
@@ -226,16 +242,16 @@ impl Chat {
         let own = changes_of(self.settings.home, route.conversation);
         let told_in = if is_quiet { 0..2 } else { 2..2 };
         write.append.to.splice(told_in, [own]);
-        write.append.ends = change.verb.ends_membership();
+        write.append.ends = changes.iter().any(|it| it.verb.ends_membership());
         (message, write)
     }
 
-    /// Applies a change that the log has stored; returns its audience.
+    /// Applies changes that the log has stored; returns their audience.
     fn apply_change(
         &mut self,
         now: Now,
         order: &ChangeOrder,
-        (id, change): (u64, &GroupChange),
+        (id, changes): (u64, &[GroupChange]),
         fx: &mut Effects,
     ) -> Audience {
         let (route, home, settings) = (order.route, self.settings.home, &self.settings);
@@ -246,19 +262,22 @@ impl Chat {
         let is_own = order.moved.is_none() && !order.is_operator;
         let declining = is_own.then(|| group.state.declining(route.from, order)).flatten();
         let (known, before) = (group.state.known(), group.state.foreign().all);
-        let concerned = group.state.apply(home, id, change);
+        let concerned = group.state.apply_all(home, id, changes);
         let receivers = group.state.receivers_of(concerned, |inbox| settings.shard_at(inbox));
         let mut abroad = group.state.foreign();
-        if change.verb.ends_membership() {
-            abroad.all = before;
+        if changes.iter().any(|it| it.verb.ends_membership()) {
+            let new = abroad.all.iter().filter(|it| !before.contains(it)).cloned();
+            abroad.all = before.iter().cloned().chain(new).collect();
         }
         self.groups.members = self.groups.members + group.state.known() - known;
         if let Some((inviter, aside)) = declining {
             self.tell_aside(vec![inviter], aside, fx);
         }
-        self.room_changes(now, route.conversation, (&order.address, change), fx);
-        if change.verb == GroupVerb::Dissolve {
-            self.is_listed_no_more(route.conversation, fx);
+        for change in changes {
+            self.room_changes(now, route.conversation, (&order.address, change), fx);
+            if change.verb == GroupVerb::Dissolve {
+                self.is_listed_no_more(route.conversation, fx);
+            }
         }
         Audience { route, receivers, abroad: Some(abroad) }
     }

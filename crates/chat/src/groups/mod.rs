@@ -408,9 +408,9 @@ impl Chat {
         group.map_or(u64::MAX, |it| it.state.last_left())
     }
 
-    /// Whether a change of a group is announced to no member: a subscription to a channel.
-    pub(crate) fn is_quiet(&self, conversation: TimelineId, change: &GroupChange) -> bool {
-        self.groups.known.get(&conversation).is_some_and(|group| group.state.is_quiet(change))
+    /// Whether changes of a group are announced to no member: subscriptions to a channel.
+    pub(crate) fn is_quiet(&self, conversation: TimelineId, changes: &[GroupChange]) -> bool {
+        self.groups.known.get(&conversation).is_some_and(|group| group.state.is_quiet(changes))
     }
 
     /// Keeps a group, which a flow has entered, for a message that is being imported: until it is

@@ -8,10 +8,10 @@
 //! by a fault.
 
 use crate::envelope::{client_id_of, time_of};
-use crate::groups::adding::AddingAsked;
+use crate::groups::adding::{AddingAsked, NotAdded};
 use crate::groups::changes::{Anew, ChangeOrder, Moved};
 use crate::groups::conversation_of;
-use crate::groups::state::{Named, Wish};
+use crate::groups::state::{Affiliated, Consent, Named, Wanted, Wish};
 use crate::label::Route;
 use crate::send::{SendError, counter_of, too_fast};
 use crate::service::flow::{Flow, stored};
@@ -21,7 +21,8 @@ use crate::{Chat, Effects};
 use base::flows::WaitKey;
 use model::account::{AccountAddress, AccountId, Addressee};
 use model::chat::{
-    ChatDelivery, ChatFault, ClientMessageId, GROUP_NAMED_MAX, GroupChanged, GroupOrder, GroupVerb,
+    Affiliation, AffiliationItem, ChatDelivery, ChatFault, ClientMessageId, GROUP_NAMED_MAX,
+    GroupChanged, GroupOrder, GroupVerb, RoomChange,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, SessionRef, ShardId};
@@ -77,6 +78,7 @@ async fn carry_out(
     }
     // The text of an order that makes a group is its title, not a reason.
     let reason = if verb.has_title() { Box::default() } else { wish.title.clone() };
+    let wish = Wanted::One(wish);
     let change = flow.state().0.change_order(asker, &group, (client_id, wish, moved));
     let answer = flow.ask(home, PeerRequest::Change(change)).await.map(stored);
     // An order that finds its group made costs nothing.
@@ -86,7 +88,7 @@ async fn carry_out(
     }
     let changed = answer.unwrap_or(Err(ChatFault::Busy));
     if !invited.is_empty() && is_done(changed) {
-        let wish = Wish { verb: GroupVerb::Invite, title: reason, members: invited };
+        let wish = Wanted::One(Wish { verb: GroupVerb::Invite, title: reason, members: invited });
         let (chat, _, _) = flow.state();
         let client_id = client_id_of(chat.settings.home, &[b"invites", &client_id.0]);
         let change = chat.change_order(asker, &group, (client_id, wish, None));
@@ -96,6 +98,95 @@ async fn carry_out(
         }
     }
     Ok((group, changed?))
+}
+
+/// Carries out a device's change of a group as a whole, and answers with its place.
+async fn change(
+    mut flow: Flow,
+    wait: Requester,
+    asker: Asker,
+    of: (AccountAddress, ClientMessageId, RoomChange),
+) {
+    flow.state().0.orders += 1;
+    let group = of.0.clone();
+    let result = changed(&mut flow, &asker, of).await;
+    let (chat, _, fx) = flow.state();
+    chat.orders -= 1;
+    match result {
+        Ok(stored) => chat.answer_change(wait, group, stored, fx),
+        Err(fault) => chat.answer_send(wait, Err(fault), fx),
+    }
+}
+
+async fn changed(
+    flow: &mut Flow,
+    asker: &Asker,
+    (group, client_id, change): (AccountAddress, ClientMessageId, RoomChange),
+) -> Result<StoredMessage, ChatFault> {
+    let wish = match change {
+        RoomChange::Settings(settings) => Wanted::Settings(settings),
+        RoomChange::Affiliations(items) => {
+            let mut all = found(flow, asker, items).await?;
+            asks_consent(flow, asker, &mut all).await?;
+            Wanted::Affiliations(all)
+        }
+    };
+    let (chat, _, _) = flow.state();
+    let home = chat.settings.shard_at(conversation_of(chat.settings.home, &group));
+    let change = chat.change_order(asker, &group, (client_id, wish, None));
+    flow.ask(home, PeerRequest::Change(change)).await.map(stored).unwrap_or(Err(ChatFault::Busy))
+}
+
+/// The items of a list with the numbers of their accounts, where these are found.
+async fn found(
+    flow: &mut Flow,
+    asker: &Asker,
+    items: Vec<AffiliationItem>,
+) -> Result<Vec<Affiliated>, ChatFault> {
+    let domain = asker.address.domain();
+    let of = |AffiliationItem { account, affiliation, reason }: AffiliationItem| Affiliated {
+        account: (account.within(domain), None),
+        affiliation,
+        reason,
+        consent: Consent::Given,
+    };
+    let mut all: Vec<_> = items.into_iter().map(of).collect();
+    for it in &all {
+        flow.state().0.find_account((&it.account.0, None), (WaitKey::NONE, 0));
+    }
+    for it in &mut all {
+        it.account.1 = match flow.account(&it.account.0, NAMED_BYTES).await {
+            // An address is banned, and is no member, whether or not there is an account.
+            Err(ChatFault::UnknownAccount) if it.affiliation <= Affiliation::None => {
+                Some(AccountId(0))
+            }
+            Err(ChatFault::UnknownAccount) => None,
+            found => Some(found?),
+        };
+    }
+    Ok(all)
+}
+
+/// Asks the homes of accounts that are to be members whether they may be made that.
+async fn asks_consent(
+    flow: &mut Flow,
+    asker: &Asker,
+    all: &mut [Affiliated],
+) -> Result<(), ChatFault> {
+    if asker.is_operator {
+        return Ok(());
+    }
+    let members = all.iter().filter(|it| it.affiliation >= Affiliation::Member);
+    let named: Vec<Named> = members.map(|it| it.account.clone()).collect();
+    let left = not_added(flow, asker, &named).await?;
+    for it in all {
+        if left.invited.contains(&it.account.0) {
+            it.consent = Consent::Needed;
+        } else if left.refused.contains(&it.account.0) {
+            it.consent = Consent::Refused;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a group is as the order wants it.
@@ -146,33 +237,45 @@ async fn take_invited(
     group: &AccountAddress,
     wish: &mut Wish,
 ) -> Result<Vec<Named>, ChatFault> {
-    let (chat, _, _) = flow.state();
-    let mut homes = BTreeMap::<ShardId, Vec<_>>::new();
-    for (one, id) in &wish.members {
-        // The asker is not asked, nor are accounts of other servers.
-        if let Some(id) = id.filter(|id| *id != AccountId::FOREIGN && *one != asker.address) {
-            let inbox = one.inbox(chat.settings.home, id);
-            homes.entry(chat.settings.shard_at(inbox)).or_default().push((one.clone(), inbox));
-        }
-    }
-    let mut left = Vec::new();
-    for (home, accounts) in homes {
-        let asked = Box::new(AddingAsked { accounts, by: asker.address.clone() });
-        let reply = flow.request(home, PeerRequest::Adding(asked)).await?;
-        let PeerReply::NotAdded(some) = reply else { return Err(ChatFault::Busy) };
-        left.extend(some);
+    let left = not_added(flow, asker, &wish.members).await?;
+    if !left.refused.is_empty() {
+        return Err(ChatFault::UnknownAccount);
     }
     // An invited account gets the inviter's name in the invitation.
-    if left.is_empty() || wish.verb == GroupVerb::Invite {
+    if left.invited.is_empty() || wish.verb == GroupVerb::Invite {
         return Ok(Vec::new());
     }
     if group.is_channel() {
         return Err(ChatFault::InvitationNeeded);
     }
     let all = std::mem::take(&mut wish.members).into_iter();
-    let (invited, added) = all.partition(|(one, _)| left.contains(one));
+    let (invited, added) = all.partition(|(one, _)| left.invited.contains(one));
     wish.members = added;
     Ok(invited)
+}
+
+/// Asks the homes of accounts which of them the asker may not add to a group.
+async fn not_added(flow: &mut Flow, asker: &Asker, named: &[Named]) -> Result<NotAdded, ChatFault> {
+    let (chat, _, _) = flow.state();
+    let mut homes = BTreeMap::<ShardId, Vec<_>>::new();
+    for (one, id) in named {
+        // The asker is not asked, nor are accounts of other servers.
+        if let Some(id) = id.filter(|id| *id != AccountId::FOREIGN && *one != asker.address) {
+            let inbox = one.inbox(chat.settings.home, id);
+            homes.entry(chat.settings.shard_at(inbox)).or_default().push((one.clone(), inbox));
+        }
+    }
+    let mut left = NotAdded::default();
+    for (home, accounts) in homes {
+        let asked = Box::new(AddingAsked { accounts, by: asker.address.clone() });
+        let reply = flow.request(home, PeerRequest::Adding(asked)).await?;
+        let PeerReply::NotAdded(NotAdded { invited, refused }) = reply else {
+            return Err(ChatFault::Busy);
+        };
+        left.invited.extend(invited);
+        left.refused.extend(refused);
+    }
+    Ok(left)
 }
 
 /// The accounts that an order names, each once: the one that makes a group, or joins one, first.
@@ -216,6 +319,24 @@ impl Chat {
         }
     }
 
+    /// Takes a device's change of a group as a whole.
+    pub(crate) fn changes_group(
+        &mut self,
+        (wait, asker): (Requester, Asker),
+        of: (AccountAddress, ClientMessageId, RoomChange),
+        fx: &mut Effects,
+    ) {
+        let is_long =
+            matches!(&of.2, RoomChange::Affiliations(items) if items.len() > GROUP_NAMED_MAX);
+        let is_busy = self.pressure >= Pressure::Stores || self.orders > ORDERS_MAX;
+        if is_long || !of.0.is_group() {
+            return self.answer_send(wait, Err(ChatFault::Invalid), fx);
+        }
+        if is_busy || !self.begin(|flow| change(flow, wait, asker, of)) {
+            self.answer_send(wait, Err(ChatFault::Busy), fx);
+        }
+    }
+
     fn may_order(&self, order: &GroupOrder) -> Result<(), ChatFault> {
         let is_long = order.title.len() > order.verb.text_bytes_max();
         if is_long || order.members.len() > GROUP_NAMED_MAX {
@@ -245,12 +366,9 @@ impl Chat {
     fn makes_anew(
         &self,
         asker: &Asker,
-        (verb, client_id): (GroupVerb, ClientMessageId),
+        client_id: ClientMessageId,
         (group, is_moving): (&AccountAddress, bool),
     ) -> Anew {
-        if verb != GroupVerb::Create {
-            return Anew::MayNot; // the order makes no group
-        }
         match self.group_made_by(asker, client_id) {
             Some(made) if made == *group => Anew::Again,
             _ if group.is_channel() || is_moving => Anew::MayNot,
@@ -270,13 +388,17 @@ impl Chat {
         &self,
         asker: &Asker,
         group: &AccountAddress,
-        (client_id, wish, moved): (ClientMessageId, Wish, Option<Moved>),
+        (client_id, wish, moved): (ClientMessageId, Wanted, Option<Moved>),
     ) -> Box<ChangeOrder> {
         let home = self.settings.home;
         let conversation = conversation_of(home, group);
         let route = Route { from: asker.inbox, to: None, conversation, read: None };
         let once = home.of(&[&asker.inbox.to_bytes(), &client_id.0]);
-        let anew = self.makes_anew(asker, (wish.verb, client_id), (group, moved.is_some()));
+        let is_making = matches!(&wish, Wanted::One(wish) if wish.verb == GroupVerb::Create);
+        let anew = match is_making {
+            true => self.makes_anew(asker, client_id, (group, moved.is_some())),
+            false => Anew::MayNot,
+        };
         let Asker { address, device, is_operator, .. } = asker.clone();
         let group = group.clone();
         Box::new(ChangeOrder {

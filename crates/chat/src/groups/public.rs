@@ -178,27 +178,30 @@ impl Chat {
         if self.publics.listed.len() < most { Ok(()) } else { Err(ChatFault::PublicFull) }
     }
 
-    /// Prepares a change of a group: returns the row to be stored before it, if the change affects
-    /// the list.
+    /// Prepares changes of a group: returns the row to be stored before them, if they affect the
+    /// list.
     pub(super) fn public_changes(
         &mut self,
         conversation: TimelineId,
-        (group, change): (&AccountAddress, &GroupChange),
+        (group, changes): (&AccountAddress, &[GroupChange]),
     ) -> Option<Write> {
         let known = self.groups.known.get(&conversation);
-        let title = known.map_or("", |it| it.state.title()).to_owned();
-        Some(match (change.verb, self.publics.at(conversation)) {
-            (GroupVerb::Reveal, _) => {
+        let renamed = changes.iter().find(|it| it.verb == GroupVerb::Rename);
+        let title = renamed.map(|it| &*it.title);
+        let title = title.unwrap_or_else(|| known.map_or("", |it| it.state.title())).to_owned();
+        let is_any = |verb| changes.iter().any(|it| it.verb == verb);
+        Some(match self.publics.at(conversation) {
+            Some(it) if is_any(GroupVerb::Hide) || is_any(GroupVerb::Dissolve) => {
+                it.is_going = true;
+                delete(conversation)
+            }
+            _ if is_any(GroupVerb::Reveal) => {
                 self.publics.put(conversation, group, title.as_str().into());
                 put(conversation, group, &title)
             }
-            (GroupVerb::Rename, Some(it)) => {
-                it.title = change.title.clone();
-                put(conversation, group, &change.title)
-            }
-            (GroupVerb::Hide | GroupVerb::Dissolve, Some(it)) => {
-                it.is_going = true;
-                delete(conversation)
+            Some(it) if renamed.is_some() => {
+                it.title = title.as_str().into();
+                put(conversation, group, &title)
             }
             _ => return None,
         })

@@ -149,7 +149,9 @@ async fn asked_here(flow: &mut Flow, asked: RoomAsked) -> Result<PeerReply, Chat
             chat.sets_voice(conversation, (asked.by, whom), *voice, &actor, fx)
         }
         OccupancyAsk::Find(nick) => chat.finds_in_room(conversation, asked.by, nick),
-        OccupancyAsk::Show(_) | OccupancyAsk::Leave => Err(ChatFault::Invalid),
+        OccupancyAsk::Show(_) | OccupancyAsk::Leave | OccupancyAsk::Change { .. } => {
+            Err(ChatFault::Invalid)
+        }
     }
 }
 
@@ -166,6 +168,10 @@ impl Chat {
         let Some(asker) = self.asker(from, session) else { return };
         let wait = Requester { conn: from, session, number };
         let is_errand = self.is_errand(from);
+        if let OccupancyAsk::Change { client_id, change } = ask {
+            let group = group.within(asker.address.domain());
+            return self.changes_group((wait, asker), (group, client_id, change), fx);
+        }
         let Asker { inbox: by, address, device, .. } = asker;
         let group = group.within(address.domain());
         let key = self.sessions.bound(from, session).filter(|_| !is_errand);

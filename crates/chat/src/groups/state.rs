@@ -6,6 +6,7 @@
 
 mod leavers;
 mod others;
+mod whole;
 
 use crate::groups::changes::{Anew, ChangeOrder};
 use crate::groups::fan_out::Turned;
@@ -14,12 +15,13 @@ use leavers::Leavers;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ChatFault, ChatMessage, FanOut, GROUP_NAMED_MAX, GroupChange, GroupMember, GroupRole as Role,
-    GroupVerb, MemberStatus,
+    GroupSettings, GroupVerb, MemberStatus,
 };
 use model::timeline::{Seq, Space, TimelineId};
 pub(crate) use others::Abroad;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
+pub(crate) use whole::{Affiliated, Consent};
 
 /// A member of a group.
 #[derive(Clone, Debug)]
@@ -37,6 +39,14 @@ pub(crate) struct Membership {
 pub(crate) type Named = (AccountAddress, Option<AccountId>);
 
 /// A change that an account wants. The accounts that are to become members have been found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Wanted {
+    One(Wish),
+    Settings(Box<GroupSettings>),
+    Affiliations(Vec<Affiliated>),
+}
+
+/// A change of one kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Wish {
     pub verb: GroupVerb,
@@ -99,8 +109,8 @@ pub(crate) struct Most {
 /// The verdict on a wanted change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// The change is to be stored.
-    Change(GroupChange),
+    /// These changes are to be stored, as one.
+    Change(Vec<GroupChange>),
     /// The change is the one that made the group, by a message with this number and place; 0: the
     /// place is unknown.
     Made(u64, Seq),
@@ -159,9 +169,9 @@ impl GroupState {
         if is_subscriber { Err(ChatFault::Forbidden) } else { self.member(by).map(|_| ()) }
     }
 
-    /// Whether a change is stored, but announced to no member.
-    pub(crate) fn is_quiet(&self, change: &GroupChange) -> bool {
-        self.is_channel && change.verb.is_about_subscribers()
+    /// Whether changes are stored, but announced to no member.
+    pub(crate) fn is_quiet(&self, changes: &[GroupChange]) -> bool {
+        self.is_channel && changes.iter().all(|it| it.verb.is_about_subscribers())
     }
 
     /// Whether the group exists: it was made, and is not dissolved.
@@ -199,9 +209,25 @@ impl GroupState {
         home: HashKey,
         (by, is_operator): (TimelineId, bool),
         asked: &ChangeOrder,
+        most: Most,
+    ) -> Result<Verdict, ChatFault> {
+        match &asked.wish {
+            Wanted::One(wish) => self.judge_one(home, (by, is_operator), (asked, wish), most),
+            Wanted::Settings(wanted) => self.judge_settings((by, is_operator), wanted),
+            Wanted::Affiliations(wanted) => {
+                self.judge_affiliations(home, (by, is_operator), (wanted, most))
+            }
+        }
+    }
+
+    fn judge_one(
+        &self,
+        home: HashKey,
+        (by, is_operator): (TimelineId, bool),
+        (asked, wish): (&ChangeOrder, &Wish),
         Most { members: members_max, banned: banned_max }: Most,
     ) -> Result<Verdict, ChatFault> {
-        let Wish { verb, title, members } = &asked.wish;
+        let Wish { verb, title, members } = wish;
         // The account that makes a group is named besides.
         if title.len() > verb.text_bytes_max() || members.len() > GROUP_NAMED_MAX + 1 {
             return Err(ChatFault::TooLarge);
@@ -210,7 +236,7 @@ impl GroupState {
             let is_alone = members.len() == 1 || !asked.group.is_channel();
             // Accounts subscribe to a channel only by themselves.
             return match is_alone {
-                true => self.judge_making(asked, members_max),
+                true => self.judge_making((asked, wish), members_max),
                 false => Err(ChatFault::Invalid),
             };
         }
@@ -239,7 +265,7 @@ impl GroupState {
         if verb == GroupVerb::Ban && self.banned.len() + change.members.len() > banned_max {
             return Err(ChatFault::BansFull);
         }
-        Ok(Verdict::Change(change))
+        Ok(Verdict::Change(vec![change]))
     }
 
     /// The members that a wanted change affects, and the verb that applies to them.
@@ -300,8 +326,12 @@ impl GroupState {
 
     /// The verdict on making a group: a retry makes no second one; the name of a dissolved group is
     /// free.
-    fn judge_making(&self, asked: &ChangeOrder, members_max: usize) -> Result<Verdict, ChatFault> {
-        let (all, title) = (found(&asked.wish.members)?, asked.wish.title.clone());
+    fn judge_making(
+        &self,
+        (asked, wish): (&ChangeOrder, &Wish),
+        members_max: usize,
+    ) -> Result<Verdict, ChatFault> {
+        let (all, title) = (found(&wish.members)?, wish.title.clone());
         // The account that makes the group is named first.
         if all.first().is_none_or(|first| first.address != asked.address) {
             return Err(ChatFault::Invalid);
@@ -311,13 +341,13 @@ impl GroupState {
         }
         let change = GroupChange { verb: GroupVerb::Create, title, members: all };
         match (&self.made, asked.anew) {
-            (Some(_), Anew::May) if self.is_gone() => Ok(Verdict::Change(change)),
+            (Some(_), Anew::May) if self.is_gone() => Ok(Verdict::Change(vec![change])),
             (Some(_), Anew::MayNot) if self.is_gone() => Err(ChatFault::Conflict),
             (Some((id, made)), _) if *made == change => {
                 Ok(Verdict::Made(*id, if self.is_anew { 0 } else { 1 }))
             }
             (Some(_), _) => Err(ChatFault::Conflict),
-            (None, _) => Ok(Verdict::Change(change)),
+            (None, _) => Ok(Verdict::Change(vec![change])),
         }
     }
 
@@ -346,7 +376,7 @@ impl GroupState {
             1 if self.len() >= members_max => Err(ChatFault::GroupFull),
             1 => {
                 let (verb, title) = (GroupVerb::Join, Box::default());
-                Ok(Verdict::Change(GroupChange { verb, title, members }))
+                Ok(Verdict::Change(vec![GroupChange { verb, title, members }]))
             }
             _ => Err(ChatFault::Invalid),
         }
@@ -438,6 +468,24 @@ impl GroupState {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Applies the changes that a message announces. Returns the accounts that they concern.
+    pub(crate) fn apply_all(
+        &mut self,
+        home: HashKey,
+        id: u64,
+        changes: &[GroupChange],
+    ) -> Concerned {
+        let mut concerned: Vec<_> = changes.iter().map(|it| self.apply(home, id, it)).collect();
+        if concerned.len() == 1 {
+            return concerned.remove(0);
+        }
+        let union = |of: fn(&Concerned) -> &Arc<[TimelineId]>| {
+            let all: BTreeSet<_> = concerned.iter().flat_map(|it| of(it).iter().copied()).collect();
+            all.into_iter().collect()
+        };
+        Concerned { all: union(|it| &it.all), begin: union(|it| &it.begin) }
     }
 
     /// Applies a change that a message announces. Returns the accounts that it concerns: the
@@ -564,8 +612,9 @@ impl GroupState {
             self.has_turned(message.id, fan_out);
             return true;
         }
-        let change = GroupChange::of(&message.content);
-        change.map(|change| self.apply(home, message.id, &change)).is_some()
+        let changes = GroupChange::all_of(&message.content);
+        self.apply_all(home, message.id, &changes);
+        !changes.is_empty()
     }
 }
 

@@ -16,7 +16,7 @@
 use crate::envelope::client_id_of;
 use crate::groups::changes::{Anew, ChangeOrder, change_entered};
 use crate::groups::conversation_of;
-use crate::groups::state::Wish;
+use crate::groups::state::{Wanted, Wish};
 use crate::label::Route;
 use crate::service::flow::Flow;
 use crate::{Chat, Effects};
@@ -233,7 +233,7 @@ impl Chat {
             device: Box::default(),
             client_id: client_id_of(home, &of),
             group,
-            wish: Wish { verb, title, members },
+            wish: Wanted::One(Wish { verb, title, members }),
             anew: Anew::MayNot,
             moved: None,
         })

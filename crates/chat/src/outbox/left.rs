@@ -425,11 +425,14 @@ impl Chat {
         let shard_at = |inbox| settings.shard_at(inbox);
         let receivers = if let Some(fan_out) = FanOut::of(&message.content) {
             state.turned_to((message.id, fan_out), shard_at)
-        } else if let Some(change) = GroupChange::of(&message.content) {
-            let concerned = state.apply(home, message.id, &change);
-            state.receivers_of(concerned, shard_at)
         } else {
-            state.receivers(shard_at)
+            match GroupChange::all_of(&message.content) {
+                changes if changes.is_empty() => state.receivers(shard_at),
+                changes => {
+                    let concerned = state.apply_all(home, message.id, &changes);
+                    state.receivers_of(concerned, shard_at)
+                }
+            }
         };
         let cargo = Cargo::Message(message);
         match receivers {

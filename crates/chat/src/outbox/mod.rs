@@ -266,18 +266,19 @@ impl Chat {
 
     /// The accounts whose membership of a group ends by this change.
     pub(crate) fn ends_for(&self, cargo: &Cargo) -> Ends {
-        let change = match cargo {
-            Cargo::Message(message) => GroupChange::of(&message.content),
-            Cargo::Event(..) => None,
+        let mut changes = match cargo {
+            Cargo::Message(message) => GroupChange::all_of(&message.content),
+            Cargo::Event(..) => return Ends::Nobodys,
         };
-        match change.filter(|change| change.verb.leaves_outside()) {
-            None => Ends::Nobodys,
-            Some(change) if change.verb == GroupVerb::Dissolve => Ends::Everybodys,
-            Some(change) => {
-                let home = self.settings.home;
-                Ends::Of(change.members.iter().map(|it| it.address.inbox(home, it.id)).collect())
-            }
+        changes.retain(|change| change.verb.leaves_outside());
+        if changes.is_empty() {
+            return Ends::Nobodys;
         }
+        if changes.iter().any(|change| change.verb == GroupVerb::Dissolve) {
+            return Ends::Everybodys;
+        }
+        let (home, all) = (self.settings.home, changes.iter().flat_map(|change| &change.members));
+        Ends::Of(all.map(|it| it.address.inbox(home, it.id)).collect())
     }
 
     /// The accounts that a message mentions or invites, by their names, whatever account has the

@@ -426,3 +426,60 @@ fn devices_in_a_room_that_was_large_learn_that_they_have_missed_news() {
     enter(&mut world, ANN);
     assert_eq!(world.hears_of(BOB), ["is ann ann owner"]);
 }
+
+/// A change of the group as a whole, in the order with this number.
+fn change(number: u8, change: RoomChange) -> OccupancyAsk {
+    OccupancyAsk::Change { client_id: ClientMessageId([number; 16]), change }
+}
+
+#[test]
+fn lists_and_forms_are_one_change_each_and_occupants_are_shown_once() {
+    use Affiliation::{Admin, Member, None, Outcast, Owner};
+    for shards in 1..=3 {
+        let mut world = World::new(shards);
+        for at in [ANN, BOB, CAROL] {
+            enter(&mut world, at);
+        }
+        let lists = |items: &[(&str, Affiliation)]| {
+            let items = items.iter().map(|(name, affiliation)| AffiliationItem {
+                account: address(name).into(),
+                affiliation: *affiliation,
+                reason: "so".into(),
+            });
+            RoomChange::Affiliations(items.collect())
+        };
+        for at in [ANN, BOB, CAROL] {
+            world.hears_of(at);
+        }
+        let all = lists(&[("bob", Outcast), ("carol", Owner), ("nobody", Outcast)]);
+        assert_eq!(world.of_room(BOB, change(1, all.clone())), Err(ChatFault::Forbidden));
+        assert_eq!(world.of_room(ANN, change(2, all.clone())), Ok(()));
+        let news = ["is carol carol owner by ann \"so\"", "banned bob by ann \"so\""];
+        assert_eq!(world.hears_of(CAROL), news, "once each");
+        assert_eq!(world.of_room(ANN, change(2, all.clone())), Err(ChatFault::Unchanged));
+        assert_eq!(world.members(ANN), ["ann", "carol"]);
+        let half = lists(&[("bob", Member), ("carol", None), ("ann", Admin)]);
+        assert_eq!(world.of_room(CAROL, change(3, half)), Err(ChatFault::LastOwner));
+        assert_eq!(world.members(ANN), ["ann", "carol"], "nothing of it");
+        world.hears_of(CAROL);
+        assert_eq!(world.of_room(ANN, change(4, lists(&[("ann", Member)]))), Ok(()));
+        assert_eq!(world.hears_of(CAROL), ["is ann ann member by ann \"so\""]);
+        let settings = GroupSettings {
+            title: Some("Tea".into()),
+            public: Some(true),
+            closed: Some(true),
+            ..GroupSettings::default()
+        };
+        let settings = || RoomChange::Settings(Box::new(settings.clone()));
+        assert_eq!(world.of_room(ANN, change(5, settings())), Err(ChatFault::Forbidden));
+        assert_eq!(world.of_room(CAROL, change(6, settings())), Ok(()));
+        assert_eq!(world.of_room(CAROL, change(7, settings())), Err(ChatFault::Unchanged));
+        assert_eq!(world.hears_of(CAROL), ["is ann ann member silent by carol \"\""]);
+        // What the log has is what was done.
+        world.restarts();
+        assert_eq!((world.members(CAROL), world.public()), (vec!["ann".into(), "carol".into()], 1));
+        assert_eq!(world.of_room(CAROL, change(8, settings())), Err(ChatFault::Unchanged));
+        assert_eq!(world.of_room(CAROL, change(9, lists(&[("bob", Admin)]))), Ok(()));
+        assert_eq!(world.members(CAROL), ["ann", "bob", "carol"], "banned no more");
+    }
+}

@@ -29,9 +29,11 @@ pub(super) fn told(message: &ChatMessage) -> Option<String> {
             FanOut::Write => "the group is small again".to_owned(),
         });
     }
-    let change = GroupChange::of(&message.content)?;
-    let why = because(change.reason());
-    Some(sentence(by, change, &message.from) + &why)
+    let changes = GroupChange::all_of(&message.content).into_iter().map(|change| {
+        let why = because(change.reason());
+        sentence(by, change, &message.from) + &why
+    });
+    Some(changes.collect::<Vec<_>>().join("; ")).filter(|told| !told.is_empty())
 }
 
 fn sentence(by: &str, change: GroupChange, near: &AccountAddress) -> String {

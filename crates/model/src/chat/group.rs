@@ -4,10 +4,13 @@
 //! all its members. Every change of it is a message of its conversation, of the kind
 //! [`Content::GROUP`], whose `extra` is ASCII: a verb and, behind blanks, whom it concerns, each as
 //! `address#account`. The text of `create` and `rename` is the title, that of `describe` the
-//! description; that of all others the reason that was given.
+//! description; that of all others the reason that was given. Changes that were made at once are
+//! one message: `extra` has a line for each, and a line whose text is not that of the message has
+//! it as its last word, behind `=`, in hexadecimal digits.
 
 use super::{ClientMessageId, Content, REASON_BYTES_MAX};
 use crate::account::{AccountAddress, AccountId, Addressee};
+use base::hex;
 use std::fmt::Write;
 
 /// Longest title of a group, bytes.
@@ -185,18 +188,52 @@ impl GroupChange {
 
     /// Content of the message about it.
     pub fn content(&self) -> Content {
-        let mut extra = String::from(self.verb.word());
-        for GroupMember { address, id } in &self.members {
-            let _ = write!(extra, " {address}#{}", id.0); // a String takes everything
-        }
-        let (kind, extra) = (Content::GROUP, extra.into_bytes().into());
-        Content { kind, text: self.title.clone(), extra, ..Content::default() }
+        GroupChange::content_of(std::slice::from_ref(self))
     }
 
-    /// Change that a message is about; `None`: none that is known here.
-    pub fn of(content: &Content) -> Option<GroupChange> {
+    /// Content of the message about changes that were made at once. Its text is the first one that
+    /// a change has.
+    pub fn content_of(all: &[GroupChange]) -> Content {
+        let text = all.iter().map(|it| &it.title).find(|text| !text.is_empty());
+        let text = text.cloned().unwrap_or_default();
+        let mut extra = String::new();
+        for (n, GroupChange { verb, title, members }) in all.iter().enumerate() {
+            extra.push_str(if n == 0 { "" } else { "\n" });
+            extra.push_str(verb.word());
+            for GroupMember { address, id } in members {
+                let _ = write!(extra, " {address}#{}", id.0); // a String takes everything
+            }
+            if *title != text {
+                let _ = write!(extra, " ={}", hex::encode(title.as_bytes()));
+            }
+        }
+        let (kind, extra) = (Content::GROUP, extra.into_bytes().into());
+        Content { kind, text, extra, ..Content::default() }
+    }
+
+    /// Changes that a message is about, in their order; none: none that is known here.
+    pub fn all_of(content: &Content) -> Vec<GroupChange> {
         let extra = std::str::from_utf8(&content.extra).ok();
-        let mut words = extra.filter(|_| content.kind == Content::GROUP)?.split(' ');
+        let Some(extra) = extra.filter(|_| content.kind == Content::GROUP) else {
+            return Vec::new();
+        };
+        let all: Option<_> =
+            extra.split('\n').map(|line| GroupChange::read(line, &content.text)).collect();
+        all.unwrap_or_default()
+    }
+
+    /// Change that a message is about, if it is about one that is known here.
+    pub fn of(content: &Content) -> Option<GroupChange> {
+        let mut all = GroupChange::all_of(content);
+        all.pop().filter(|_| all.is_empty())
+    }
+
+    fn read(line: &str, text: &str) -> Option<GroupChange> {
+        let (line, title) = match line.split_once(" =") {
+            Some((line, digits)) => (line, text_of(digits)?),
+            None => (line, text.into()),
+        };
+        let mut words = line.split(' ');
         let verb = words.next()?;
         let verb = GroupVerb::ALL.iter().copied().find(|known| known.word() == verb)?;
         let members = words.map(|word| {
@@ -205,8 +242,88 @@ impl GroupChange {
             Some(GroupMember { address: AccountAddress::parse(address, "").ok()?, id })
         });
         let members = members.collect::<Option<_>>()?;
-        Some(GroupChange { verb, title: content.text.clone(), members })
+        Some(GroupChange { verb, title, members })
     }
+}
+
+/// The text in hexadecimal digits.
+fn text_of(digits: &str) -> Option<Box<str>> {
+    let bytes = if digits.is_empty() { Box::default() } else { hex::decode(digits)? };
+    String::from_utf8(bytes.into()).ok().map(Into::into)
+}
+
+/// Lasting relation of an account to a group's room (XEP-0045 5.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Affiliation {
+    /// Banned.
+    Outcast,
+    /// No member.
+    None,
+    /// Member.
+    Member,
+    /// Admin.
+    Admin,
+    /// Owner.
+    Owner,
+}
+
+impl Affiliation {
+    /// All affiliations.
+    pub const ALL: [Affiliation; 5] = [
+        Affiliation::Outcast,
+        Affiliation::None,
+        Affiliation::Member,
+        Affiliation::Admin,
+        Affiliation::Owner,
+    ];
+
+    /// The word in stanzas.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Affiliation::Outcast => "outcast",
+            Affiliation::None => "none",
+            Affiliation::Member => "member",
+            Affiliation::Admin => "admin",
+            Affiliation::Owner => "owner",
+        }
+    }
+}
+
+/// The affiliation that an account is to have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AffiliationItem {
+    /// The account.
+    pub account: Addressee,
+    /// Its affiliation.
+    pub affiliation: Affiliation,
+    /// Why, for people; at most [`REASON_BYTES_MAX`] bytes, may be empty.
+    pub reason: Box<str>,
+}
+
+/// Settings that a group is to have; those that are absent stay as they are.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct GroupSettings {
+    /// The title, at most [`GROUP_TITLE_BYTES_MAX`] bytes.
+    pub title: Option<Box<str>>,
+    /// The description, of the same length at most.
+    pub description: Option<Box<str>>,
+    /// Whether only owners and admins may say something.
+    pub closed: Option<bool>,
+    /// Whether any account that knows the group's address may enter its room, or join.
+    pub unlocked: Option<bool>,
+    /// Whether it is in the list of its domain.
+    pub public: Option<bool>,
+    /// Whether it ends when nobody is in its room any more.
+    pub temporary: Option<bool>,
+}
+
+/// A change of a group that is made as a whole, or not at all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RoomChange {
+    /// By an owner: the group's settings.
+    Settings(Box<GroupSettings>),
+    /// The affiliations of accounts, of each once; at most [`GROUP_NAMED_MAX`].
+    Affiliations(Vec<AffiliationItem>),
 }
 
 /// How a group's messages reach its members.
@@ -293,6 +410,30 @@ mod tests {
         let most = vec![member(&"x".repeat(64), u64::MAX); GROUP_NAMED_MAX + 1];
         let change = GroupChange { verb: GroupVerb::Add, title: "".into(), members: most };
         assert!(change.content().extra.len() <= crate::chat::EXTRA_BYTES_MAX);
+    }
+
+    #[test]
+    fn changes_that_were_made_at_once_are_one_message_a_line_each() {
+        let change = |verb, text: &str, members| GroupChange { verb, title: text.into(), members };
+        let ann = || vec![member("ann", 1)];
+        let all = [
+            change(GroupVerb::Unban, "", ann()),
+            change(GroupVerb::Add, "wél come", ann()),
+            change(GroupVerb::AddOwner, "wél come", ann()),
+            change(GroupVerb::Rename, "Tea", vec![]),
+        ];
+        let content = GroupChange::content_of(&all);
+        assert_eq!(&*content.text, "wél come");
+        let lines = "unban ann@a.example#1 =\nadd ann@a.example#1\nadd-owner ann@a.example#1\n\
+                     rename =546561";
+        assert_eq!(std::str::from_utf8(&content.extra), Ok(lines), "as it is stored");
+        assert_eq!(GroupChange::all_of(&content), all);
+        assert_eq!(GroupChange::of(&content), None, "it is not one");
+        for wrong in ["add a@a.example#1\n", "add a@a.example#1\nking", "rename =5", "rename =zz"] {
+            let (kind, extra) = (Content::GROUP, wrong.as_bytes().into());
+            let content = Content { kind, extra, ..Content::default() };
+            assert_eq!(GroupChange::all_of(&content), [], "{wrong}");
+        }
     }
 
     #[test]

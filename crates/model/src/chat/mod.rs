@@ -58,8 +58,9 @@ pub use fast::{
 pub use fault::{ChatFault, REFUSED_PAUSE, SendRejected};
 pub use foreign::HandingOn;
 pub use group::{
-    CHANNEL_SERVICE, FanOut, GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX, GROUP_SERVICE,
-    GROUP_TITLE_BYTES_MAX, GroupChange, GroupMember, GroupOrder, GroupVerb,
+    Affiliation, AffiliationItem, CHANNEL_SERVICE, FanOut, GROUP_MEMBERS_HARD_MAX, GROUP_NAMED_MAX,
+    GROUP_SERVICE, GROUP_TITLE_BYTES_MAX, GroupChange, GroupMember, GroupOrder, GroupSettings,
+    GroupVerb, RoomChange,
 };
 pub use members::{
     GroupChanged, GroupRole, MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange,

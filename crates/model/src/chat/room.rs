@@ -5,7 +5,7 @@
 //! end with their sessions. Values only. Invariant: within a room no two occupants have names that
 //! differ in case or blanks alone.
 
-use super::{ChatMessage, GroupRole, Show};
+use super::{ChatMessage, ClientMessageId, GroupRole, RoomChange, Show};
 use crate::account::{AccountAddress, Addressee};
 use crate::id::SessionRef;
 use crate::timeline::Seq;
@@ -114,6 +114,13 @@ pub enum OccupancyAsk {
         voice: bool,
         /// Why, in words for people; may be empty.
         reason: Box<str>,
+    },
+    /// Change the group as a whole, or not at all. Answered by `Changed` or `Failed`.
+    Change {
+        /// The asker's own id: whoever asks again with it changes nothing twice.
+        client_id: ClientMessageId,
+        /// The change.
+        change: RoomChange,
     },
     /// The occupant with this name. Answered by `Occupant` or `Failed`.
     Find(Box<str>),

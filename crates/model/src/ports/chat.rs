@@ -179,7 +179,9 @@ impl ErrandWhat {
     /// Whether it changes what the account has, or is in.
     pub const fn is_change(&self) -> bool {
         match self {
-            ErrandWhat::Group(_) | ErrandWhat::Contact(_) => true,
+            ErrandWhat::Group(_)
+            | ErrandWhat::Contact(_)
+            | ErrandWhat::Room(_, OccupancyAsk::Change { .. }) => true,
             ErrandWhat::Nodes(ask) => ask.is_change(),
             _ => false,
         }

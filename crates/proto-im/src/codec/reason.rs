@@ -143,6 +143,8 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::TemporaryFull => 67,
         ChatFault::InvitationNeeded => 68,
         ChatFault::GroupsFull => 69,
+        // Of requests that only XMPP makes.
+        ChatFault::LastOwner | ChatFault::Outranked | ChatFault::BadPassword => 9,
     }
 }
 

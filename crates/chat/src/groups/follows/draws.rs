@@ -177,8 +177,8 @@ impl Chat {
     /// or is invited.
     fn is_told_first(&self, message: &ChatMessage, inbox: TimelineId) -> bool {
         let is_one = |verb: GroupVerb| verb.makes_members() || verb == GroupVerb::Invite;
-        let change = GroupChange::of(&message.content).filter(|it| is_one(it.verb));
-        let named = change.iter().flat_map(|it| &it.members);
+        let changes = GroupChange::all_of(&message.content);
+        let named = changes.iter().filter(|it| is_one(it.verb)).flat_map(|it| &it.members);
         named.map(|it| it.address.inbox(self.settings.home, it.id)).any(|it| it == inbox)
     }
 

@@ -3,7 +3,7 @@
 //! Pure, and part of the state. Invariant: a list of members of other servers has all of them, and
 //! they have no inbox.
 
-use super::{GroupState, Membership, Wish};
+use super::{GroupState, Membership, Wanted, Wish};
 use crate::groups::asides::{Declining, Hearer};
 use crate::groups::changes::ChangeOrder;
 use crate::groups::nicks::key_of;
@@ -120,8 +120,9 @@ impl GroupState {
     }
 
     /// Whether a wanted change is the description that the group already has.
-    pub(crate) fn is_described(&self, wish: &Wish) -> bool {
-        wish.verb == GroupVerb::Describe && wish.title == self.description
+    pub(crate) fn is_described(&self, wish: &Wanted) -> bool {
+        let Wanted::One(Wish { verb, title, .. }) = wish else { return false };
+        *verb == GroupVerb::Describe && *title == self.description
     }
 
     /// Whether any account that knows the group's address may become a member.
@@ -235,7 +236,7 @@ impl GroupState {
     /// The inviter that a leaving member names, if that is a member, and the notice for it. An
     /// account that joined by itself has no inviter.
     pub(crate) fn declining(&self, by: TimelineId, asked: &ChangeOrder) -> Option<Declining> {
-        let Wish { verb, title, members } = &asked.wish;
+        let Wanted::One(Wish { verb, title, members }) = &asked.wish else { return None };
         let (named, _) = members.first().filter(|_| *verb == GroupVerb::Leave)?;
         let member = self.members.get(&by).filter(|it| !it.is_guest && !self.is_channel);
         let it = member.map(|it| &it.member).or_else(|| self.invited.get(&by))?;

@@ -6,23 +6,35 @@ pub use rate::REFUSED_PAUSE;
 
 /// Declares the faults once: variant, word in answers and the log, meaning.
 macro_rules! faults {
-    ($($variant:ident $name:literal $meaning:literal;)+) => {
+    (
+        $($variant:ident $name:literal $meaning:literal;)+
+        => $($of_room:ident $room_name:literal $room_meaning:literal;)+
+    ) => {
         /// Why a request of a chat session was refused.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        pub enum ChatFault { $(#[doc = $meaning] $variant,)+ }
+        pub enum ChatFault {
+            $(#[doc = $meaning] $variant,)+
+            $(#[doc = $room_meaning] $of_room,)+
+        }
 
         impl ChatFault {
-            /// All reasons.
+            /// All reasons, but those of requests that only XMPP makes.
             pub const ALL: &'static [ChatFault] = &[$(ChatFault::$variant,)+];
 
             /// The word in answers and the log.
             pub const fn name(self) -> &'static str {
-                match self { $(ChatFault::$variant => $name,)+ }
+                match self {
+                    $(ChatFault::$variant => $name,)+
+                    $(ChatFault::$of_room => $room_name,)+
+                }
             }
 
             /// Meaning, for people.
             pub const fn meaning(self) -> &'static str {
-                match self { $(ChatFault::$variant => $meaning,)+ }
+                match self {
+                    $(ChatFault::$variant => $meaning,)+
+                    $(ChatFault::$of_room => $room_meaning,)+
+                }
             }
         }
     };
@@ -72,6 +84,10 @@ faults! {
     TemporaryFull "temporary_full" "The maximum number of temporary groups is reached.";
     InvitationNeeded "invitation_needed" "A named account can only be invited, not added.";
     GroupsFull "groups_full" "The account has created the maximum number of groups.";
+    =>
+    LastOwner "last_owner" "A group keeps an owner of its server: make another account one first.";
+    Outranked "outranked" "The role of the account concerned, or the wanted one, is too high.";
+    BadPassword "bad_password" "The room has a password, and this is another one, or none.";
 }
 
 /// A message that was refused.

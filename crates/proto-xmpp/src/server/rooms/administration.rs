@@ -2,104 +2,82 @@
 //! (XEP-0045 8, 9, 10).
 //!
 //! ```text
-//! affiliation   member                 admin                        owner
-//!               Add ─► is one?         Promote ─► is owner, none?   AddOwner ─► is none? ─► Add
-//!                 Demote ─► is owner?       RemoveOwner ─► is none?     AddOwner ◄────────────┘
-//!                 RemoveOwner ─► Demote     Add ─► Promote
-//!               outcast: Ban           none: Remove ─► is none? ─► Unban
-//!               whoever is banned and shall be more: Unban first
+//! form of an owner       ─► Change: settings ──────┐
+//! list of affiliations   ─► accounts of names (Find) ─► Change: affiliations ─► done, or refused
+//! role of an occupant    ─► Kick, SetVoice ────────┤
+//! subject, leave, destroy, invitations ─► a verb ──┘
 //! ```
-//! An affiliation says what somebody shall be, an order what is done; so the next order follows
-//! from what came of the one before. Invariant: what is so already is done; orders are given one
-//! after the other, and the first that is refused ends them.
+//! The home of the group judges each form and each list as a whole. Invariant: what is so already
+//! is done; orders are given one after the other, and the first that is refused ends them.
 
 use super::forms::Configuration;
-use super::walk::Walk;
 use super::{MUC_ADMIN, MUC_OWNER, OccupancyAsk, RoomAnswer, RoomRequest, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render::room::{account_of, domain_of};
 use crate::xml::scan::Element;
 use model::account::{AccountAddress, Addressee};
-use model::chat::{ChatFault, GroupRole, GroupVerb, REASON_BYTES_MAX};
+use model::chat::{
+    Affiliation, AffiliationItem, ChatFault, GroupRole, GroupSettings, GroupVerb, REASON_BYTES_MAX,
+    RoomChange,
+};
 use std::collections::VecDeque;
 
 /// Most people that one stanza is about.
 const ITEMS_MAX: usize = 64;
-
-/// Most orders that somebody's affiliation takes. Beyond, others change it at the same time.
-const STEPS_MAX: u8 = 6;
 
 /// Orders for a group.
 pub(super) struct Ordering {
     room: AccountAddress,
     /// The first is given.
     orders: VecDeque<Order>,
-    /// Orders that were given for the first.
-    steps: u8,
+    /// Whether it is of a form.
+    pub(super) is_of_settings: bool,
 }
 
-struct Order {
-    goal: Goal,
+enum Order {
+    /// Something that a group does by one verb.
+    Verb(Verb),
+    /// The same for an occupant, or its account, which is looked up.
+    Role(Box<str>, Verb),
+    /// The occupant is shown out, and may come back.
+    Kick {
+        nick: Box<str>,
+        reason: Box<str>,
+    },
+    Settings(Box<GroupSettings>),
+    Affiliations(Vec<Item>),
+}
+
+struct Verb {
     verb: GroupVerb,
     /// Its title, or the reason that is given for it.
     title: Box<str>,
     members: Vec<Addressee>,
-    /// The occupant that it is about, whose account is to be looked up, or who is shown out.
-    nick: Option<Box<str>>,
-    /// Whether the account that gives it is the one that it is about.
-    is_own: bool,
 }
 
-/// Goal of orders.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Goal {
-    /// This one is done.
-    Verb,
-    /// The occupant is shown out, and may come back.
-    Kicked,
-    /// The account is a member, and no more.
-    Member,
-    /// The account is an admin, and no more.
-    Admin,
-    /// The account is an owner.
-    Owner,
-    /// The account is neither a member nor banned.
-    None,
+/// The affiliation that somebody is to have.
+struct Item {
+    whom: Whom,
+    affiliation: Affiliation,
+    reason: Box<str>,
 }
 
-impl Goal {
-    /// The order behind one that changed something, or nothing; `is_banned`: it was not done, for
-    /// whom it is about is banned.
-    fn next(self, verb: GroupVerb, (has_changed, is_banned): (bool, bool)) -> Option<GroupVerb> {
-        match (self, verb, has_changed) {
-            (Goal::Verb | Goal::None | Goal::Kicked, ..) if is_banned => None,
-            (_, GroupVerb::Add, _) if is_banned => Some(GroupVerb::Unban),
-            (Goal::None, GroupVerb::Remove, false) => Some(GroupVerb::Unban),
-            (Goal::Member | Goal::Admin | Goal::Owner, GroupVerb::Unban, _) => Some(GroupVerb::Add),
-            (Goal::Member, GroupVerb::Add, false) => Some(GroupVerb::Demote),
-            (Goal::Member, GroupVerb::Demote, false) => Some(GroupVerb::RemoveOwner),
-            (Goal::Member, GroupVerb::RemoveOwner, true) => Some(GroupVerb::Demote),
-            (Goal::Admin, GroupVerb::Promote, false) => Some(GroupVerb::RemoveOwner),
-            (Goal::Admin, GroupVerb::RemoveOwner, false) => Some(GroupVerb::Add),
-            (Goal::Admin, GroupVerb::Add, true) => Some(GroupVerb::Promote),
-            (Goal::Owner, GroupVerb::AddOwner, false) => Some(GroupVerb::Add),
-            (Goal::Owner, GroupVerb::Add, true) => Some(GroupVerb::AddOwner),
-            _ => None,
-        }
-    }
+enum Whom {
+    Account(AccountAddress),
+    /// An occupant, whose account is still to be looked up.
+    Nick(Box<str>),
 }
 
 impl Order {
-    /// An order that is done when the group has carried it out.
     fn of(verb: GroupVerb, title: Box<str>, members: Vec<Addressee>) -> Order {
-        Order { goal: Goal::Verb, verb, title, members, nick: None, is_own: false }
+        Order::Verb(Verb { verb, title, members })
     }
 }
 
 impl Ordering {
     fn new(room: AccountAddress, orders: impl IntoIterator<Item = Order>) -> Ordering {
-        Ordering { room, orders: orders.into_iter().collect(), steps: 0 }
+        Ordering { room, orders: orders.into_iter().collect(), is_of_settings: false }
     }
 
     pub(super) fn room(&self) -> &AccountAddress {
@@ -124,21 +102,21 @@ impl Ordering {
 
     /// Order that lets an account speak again.
     pub(super) fn unmute(room: AccountAddress, whom: AccountAddress) -> Ordering {
-        let nick = Some(whom.as_str().into());
-        let order = Order::of(GroupVerb::Unmute, Box::default(), vec![whom.into()]);
-        Ordering::new(room, [Order { nick, ..order }])
+        let name = whom.as_str().into();
+        let (verb, title, members) = (GroupVerb::Unmute, Box::default(), vec![whom.into()]);
+        Ordering::new(room, [Order::Role(name, Verb { verb, title, members })])
     }
 
     /// Orders that add these accounts, each with a reason: one order for each reason.
     pub(super) fn add(room: AccountAddress, invited: Vec<(Addressee, Box<str>)>) -> Ordering {
-        let mut orders: Vec<Order> = Vec::new();
-        for (one, reason) in invited {
-            match orders.iter_mut().find(|order| order.title == reason) {
-                Some(order) => order.members.push(one),
-                None => orders.push(Order::of(GroupVerb::Add, reason, vec![one])),
+        let mut all: Vec<Verb> = Vec::new();
+        for (one, title) in invited {
+            match all.iter_mut().find(|it| it.title == title) {
+                Some(it) => it.members.push(one),
+                None => all.push(Verb { verb: GroupVerb::Add, title, members: vec![one] }),
             }
         }
-        Ordering::new(room, orders)
+        Ordering::new(room, all.into_iter().map(Order::Verb))
     }
 
     /// The order that destroys a room (10.9), with the reason, and the room to go to instead.
@@ -154,37 +132,21 @@ impl Ordering {
         Ok(Ordering::new(room, [Order::of(GroupVerb::Dissolve, reason, members)]))
     }
 
-    /// Orders that give a room its owner's configuration; `None`: it has it already.
-    pub(super) fn configure(walk: &Walk, wanted: Configuration) -> Option<Ordering> {
-        let order = |verb, title| Order::of(verb, title, Vec::new());
-        let name = wanted.name.filter(|name| *name != walk.title);
-        let description = wanted.description.filter(|it| *it != walk.description);
-        let is_moderated = wanted.is_moderated.filter(|is| *is != walk.is_closed);
-        let is_locked = wanted.is_locked.filter(|is| *is == walk.is_unlocked);
-        let is_public = wanted.is_public.filter(|is| *is != walk.is_public);
-        let is_persistent = wanted.is_persistent.filter(|is| *is == walk.is_temporary);
-        let so = |wanted: Option<bool>, is, verb| {
-            wanted.filter(|wanted| *wanted == is).map(|_| order(verb, "".into()))
-        };
-        // First what its owner alone may want: whoever else does is refused before anything is
-        // done. Strangers are told no more what the room is, at last they are told what it is then.
-        let all = [
-            so(is_persistent, true, GroupVerb::Persist),
-            so(is_persistent, false, GroupVerb::Unpersist),
-            so(is_public, false, GroupVerb::Hide),
-            so(is_locked, true, GroupVerb::Lock),
-            name.map(|name| order(GroupVerb::Rename, name)),
-            description.map(|it| order(GroupVerb::Describe, it)),
-            so(is_moderated, true, GroupVerb::Close),
-            so(is_moderated, false, GroupVerb::Open),
-            so(is_locked, false, GroupVerb::Unlock),
-            so(is_public, true, GroupVerb::Reveal),
-        ];
-        let all = Ordering::new(walk.room.clone(), all.into_iter().flatten());
-        (!all.orders.is_empty()).then_some(all)
+    /// The order that gives a room its owner's configuration.
+    pub(super) fn configure(room: AccountAddress, wanted: Configuration) -> Ordering {
+        let orders = [Order::Settings(Box::new(wanted))].into();
+        Ordering { room, orders, is_of_settings: true }
     }
 
-    /// Orders for the items of an admin's `query`; `own` is the account that asks.
+    /// The settings that it is to order.
+    pub(super) fn settings(&mut self) -> Option<&mut GroupSettings> {
+        match self.orders.front_mut() {
+            Some(Order::Settings(wanted)) => Some(wanted),
+            _ => None,
+        }
+    }
+
+    /// The orders for the items of an admin's `query`; `own` is the account that asks.
     pub(super) fn of(
         room: AccountAddress,
         query: &Element<'_, '_>,
@@ -197,91 +159,120 @@ impl Ordering {
         if items.len() > ITEMS_MAX {
             return Err(StanzaFault::PolicyViolation);
         }
+        let has = |item: &Element<'_, '_>, name| item.attribute(name).is_some();
+        // An item has one of both (9), and a list is of one kind, so that it can be done as a
+        // whole.
+        let is_of = |name, other| items.iter().all(|it| has(it, name) && !has(it, other));
+        if is_of("affiliation", "role") {
+            let items = items.iter().map(|item| affiliation_of(item, own));
+            let items = items.collect::<Result<Vec<_>, _>>()?;
+            return Ok(Ordering::new(room, [Order::Affiliations(items)]));
+        }
+        if !is_of("role", "affiliation") {
+            return Err(StanzaFault::BadRequest);
+        }
         // Names in a room are those of accounts of its own domain.
         let domain = domain_of(&room);
-        let orders = items.iter().map(|item| order_of(item, domain, own));
+        let orders = items.iter().map(|item| role_of(item, domain));
         let orders = orders.collect::<Result<Vec<_>, _>>()?;
         Ok(Ordering::new(room, orders))
     }
 
     pub(super) fn request(&self) -> RoomRequest {
-        let first = self.orders.front();
         let group = self.room.clone();
-        if let Some(Order { goal, verb, title, nick: Some(nick), .. }) = first {
-            let (nick, reason) = (nick.clone(), title.clone());
-            return RoomRequest::Room(
-                group,
-                match goal {
-                    Goal::Kicked => OccupancyAsk::Kick { nick, reason },
-                    Goal::Verb if matches!(verb, GroupVerb::Mute | GroupVerb::Unmute) => {
-                        let voice = *verb == GroupVerb::Unmute;
-                        OccupancyAsk::SetVoice { whom: nick, voice, reason }
-                    }
-                    _ => OccupancyAsk::Find(nick),
-                },
-            );
+        match self.orders.front() {
+            Some(Order::Verb(Verb { verb, title, members })) => {
+                let (verb, title, members) = (*verb, title.clone(), members.clone());
+                RoomRequest::Order { group, verb, title, members }
+            }
+            Some(Order::Kick { nick, reason }) => {
+                let (nick, reason) = (nick.clone(), reason.clone());
+                RoomRequest::Room(group, OccupancyAsk::Kick { nick, reason })
+            }
+            Some(Order::Role(nick, Verb { verb, title, .. })) => {
+                let (whom, reason) = (nick.clone(), title.clone());
+                let ask = match verb {
+                    GroupVerb::Mute => OccupancyAsk::SetVoice { whom, voice: false, reason },
+                    GroupVerb::Unmute => OccupancyAsk::SetVoice { whom, voice: true, reason },
+                    _ => OccupancyAsk::Find(whom),
+                };
+                RoomRequest::Room(group, ask)
+            }
+            Some(Order::Settings(wanted)) => {
+                RoomRequest::Change(group, RoomChange::Settings(wanted.clone()))
+            }
+            Some(Order::Affiliations(items)) => {
+                let mut all = Vec::with_capacity(items.len());
+                for Item { whom, affiliation, reason } in items {
+                    let account = match whom {
+                        Whom::Account(account) => account.clone().into(),
+                        Whom::Nick(nick) => {
+                            return RoomRequest::Room(group, OccupancyAsk::Find(nick.clone()));
+                        }
+                    };
+                    let (affiliation, reason) = (*affiliation, reason.clone());
+                    all.push(AffiliationItem { account, affiliation, reason });
+                }
+                RoomRequest::Change(group, RoomChange::Affiliations(all))
+            }
+            None => RoomRequest::Change(group, RoomChange::Affiliations(Vec::new())),
         }
-        let (verb, title, members) = first.map_or_else(
-            || (GroupVerb::Rename, Box::default(), Vec::new()),
-            |it| (it.verb, it.title.clone(), it.members.clone()),
-        );
-        RoomRequest::Order { group, verb, title, members }
     }
 
     pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
         let Some(first) = self.orders.front_mut() else { return Step::Done };
-        if first.goal != Goal::Kicked && first.nick.is_some() {
-            match answer {
-                // A role is refused that an occupant cannot have: moderators are admins, and always
-                // have a voice (9.6, 9.7).
-                RoomAnswer::Occupant(it) if !may_have(it.role, first.verb) => {
-                    return Step::Refused(StanzaFault::NotAllowed);
-                }
-                RoomAnswer::Occupant(it) => first.members = vec![it.account.clone().into()],
-                // A visitor has a voice, or none, from now on.
-                RoomAnswer::Changed => {
-                    self.orders.pop_front();
-                    return if self.orders.is_empty() { Step::Done } else { Step::Ask };
-                }
-                // Nobody in the room has that name: a member may.
-                RoomAnswer::Failed(ChatFault::UnknownAccount) if !first.members.is_empty() => {}
-                RoomAnswer::Failed(why) => return Step::Refused(fault_of(why)),
-                _ => return Step::Refused(StanzaFault::ResourceConstraint),
+        match (first, answer) {
+            // A role is refused that an occupant cannot have: moderators are admins, and always
+            // have a voice (9.6, 9.7).
+            (Order::Role(_, it), RoomAnswer::Occupant(whom)) if !may_have(whom.role, it.verb) => {
+                return Step::Refused(StanzaFault::NotAllowed);
             }
-            first.nick = None;
-            return Step::Ask;
-        }
-        let came_of_it = match answer {
-            RoomAnswer::Changed => (true, false),
-            RoomAnswer::Failed(ChatFault::Unchanged) => (false, false),
-            // Who makes a member of somebody who is banned undoes that (9.2).
-            RoomAnswer::Failed(ChatFault::GroupBanned) if first.goal != Goal::Verb => (false, true),
-            // A group is never without an owner (10.4): another one is made first.
-            RoomAnswer::Failed(ChatFault::Forbidden)
-                if first.verb == GroupVerb::Leave
-                    || first.is_own && first.verb == GroupVerb::RemoveOwner =>
+            (first @ Order::Role(..), RoomAnswer::Occupant(whom)) => {
+                let whom = Addressee::from(whom.account.clone());
+                return first.is_about(Some(whom));
+            }
+            // Nobody in the room has that name: a member may.
+            (first @ Order::Role(..), RoomAnswer::Failed(ChatFault::UnknownAccount))
+                if first.names_account() =>
             {
-                return Step::Refused(StanzaFault::Conflict);
+                return first.is_about(None);
             }
-            RoomAnswer::Failed(ChatFault::NotMember) => {
+            (Order::Affiliations(items), RoomAnswer::Occupant(found)) => {
+                let is_open = |it: &&mut Item| matches!(it.whom, Whom::Nick(_));
+                if let Some(item) = items.iter_mut().find(is_open) {
+                    item.whom = Whom::Account(found.account.clone());
+                }
+                return Step::Ask;
+            }
+            (_, RoomAnswer::Changed(_) | RoomAnswer::Failed(ChatFault::Unchanged)) => {}
+            // A group is never without an owner (10.4): another one is made first.
+            (
+                Order::Verb(Verb { verb: GroupVerb::Leave, .. }),
+                RoomAnswer::Failed(ChatFault::Forbidden),
+            ) => return Step::Refused(StanzaFault::Conflict),
+            (_, RoomAnswer::Failed(ChatFault::NotMember)) => {
                 return Step::Refused(StanzaFault::Forbidden);
             }
-            RoomAnswer::Failed(why) => return Step::Refused(fault_of(why)),
+            (_, RoomAnswer::Failed(why)) => return Step::Refused(fault_of(why)),
             _ => return Step::Refused(StanzaFault::ResourceConstraint),
-        };
-        self.steps += 1;
-        match first.goal.next(first.verb, came_of_it) {
-            Some(_) if self.steps >= STEPS_MAX => Step::Refused(StanzaFault::ResourceConstraint),
-            Some(verb) => {
-                first.verb = verb;
-                Step::Ask
-            }
-            None => {
-                self.orders.pop_front();
-                self.steps = 0;
-                if self.orders.is_empty() { Step::Done } else { Step::Ask }
-            }
         }
+        self.orders.pop_front();
+        if self.orders.is_empty() { Step::Done } else { Step::Ask }
+    }
+}
+
+impl Order {
+    fn names_account(&self) -> bool {
+        matches!(self, Order::Role(_, it) if !it.members.is_empty())
+    }
+
+    /// The order is given to the group: about this account, or about the one that it names.
+    fn is_about(&mut self, account: Option<Addressee>) -> Step {
+        if let Order::Role(_, Verb { verb, title, members }) = self {
+            let members = account.map_or_else(|| std::mem::take(members), |it| vec![it]);
+            *self = Order::of(*verb, std::mem::take(title), members);
+        }
+        Step::Ask
     }
 }
 
@@ -294,12 +285,33 @@ fn may_have(role: Option<GroupRole>, verb: GroupVerb) -> bool {
     }
 }
 
-/// Order for one item.
-fn order_of(
+/// The affiliation that an item gives, for a list of the account `own`.
+fn affiliation_of(
     item: &Element<'_, '_>,
-    domain: &str,
     own: Option<&AccountAddress>,
-) -> Result<Order, StanzaFault> {
+) -> Result<Item, StanzaFault> {
+    let word = item.attribute("affiliation");
+    let affiliation = Affiliation::ALL.into_iter().find(|it| word.as_deref() == Some(it.word()));
+    let affiliation = affiliation.ok_or(StanzaFault::BadRequest)?;
+    let whom = match (item.attribute("jid"), item.attribute("nick")) {
+        (Some(jid), _) => {
+            let account = Jid::parse(&jid).ok_or(StanzaFault::JidMalformed)?.account;
+            let account = account.filter(|it| !it.is_group());
+            Whom::Account(account.ok_or(StanzaFault::ItemNotFound)?)
+        }
+        (None, Some(nick)) => Whom::Nick(nick.as_ref().into()),
+        (None, None) => return Err(StanzaFault::BadRequest),
+    };
+    // Nobody bans itself (9.1).
+    let is_own = matches!(&whom, Whom::Account(it) if Some(it) == own);
+    if is_own && affiliation == Affiliation::Outcast {
+        return Err(StanzaFault::Conflict);
+    }
+    Ok(Item { whom, affiliation, reason: reason_of(item, MUC_ADMIN)? })
+}
+
+/// Order for the role that an item gives.
+fn role_of(item: &Element<'_, '_>, domain: &str) -> Result<Order, StanzaFault> {
     let nick = item.attribute("nick").filter(|_| item.attribute("jid").is_none());
     let account = match (item.attribute("jid"), &nick) {
         (Some(jid), _) => Jid::parse(&jid).ok_or(StanzaFault::JidMalformed)?.account,
@@ -307,34 +319,30 @@ fn order_of(
         (None, None) => return Err(StanzaFault::BadRequest),
     };
     let account = account.filter(|it| !it.is_group());
-    let (affiliation, role) = (item.attribute("affiliation"), item.attribute("role"));
-    let (goal, verb) = match (affiliation.as_deref(), role.as_deref()) {
-        (Some("none"), _) if account.as_ref() == own => (Goal::Verb, GroupVerb::Leave),
-        // Nobody bans itself (9.1).
-        (Some("outcast"), _) if account.as_ref() == own => return Err(StanzaFault::Conflict),
-        (Some("outcast"), _) => (Goal::Verb, GroupVerb::Ban),
-        (Some("none"), _) => (Goal::None, GroupVerb::Remove),
+    let title = reason_of(item, MUC_ADMIN)?;
+    let verb = match (item.attribute("role").as_deref(), &nick) {
         // Who is shown out is a member still (8.2).
-        (None, Some("none")) if nick.is_some() => (Goal::Kicked, GroupVerb::Remove),
-        (None, Some("none")) => (Goal::Verb, GroupVerb::Remove),
-        (Some("member"), _) => (Goal::Member, GroupVerb::Add),
-        (Some("admin"), _) => (Goal::Admin, GroupVerb::Promote),
-        (Some("owner"), _) => (Goal::Owner, GroupVerb::AddOwner),
-        (None, Some("visitor")) => (Goal::Verb, GroupVerb::Mute),
-        (None, Some("participant")) => (Goal::Verb, GroupVerb::Unmute),
-        (None, Some("moderator")) => (Goal::Verb, GroupVerb::Promote),
+        (Some("none"), Some(nick)) => {
+            return Ok(Order::Kick { nick: nick.as_ref().into(), reason: title });
+        }
+        (Some("none"), None) => GroupVerb::Remove,
+        (Some("visitor"), _) => GroupVerb::Mute,
+        (Some("participant"), _) => GroupVerb::Unmute,
+        (Some("moderator"), _) => GroupVerb::Promote,
         _ => return Err(StanzaFault::BadRequest),
     };
-    let is_leave = verb == GroupVerb::Leave;
-    let is_own = account.is_some() && account.as_ref() == own;
-    if account.is_none() && nick.is_none() {
-        return Err(StanzaFault::ItemNotFound);
-    }
     let is_of_voice = matches!(verb, GroupVerb::Mute | GroupVerb::Unmute);
     let address = account.as_ref().filter(|_| is_of_voice).map(|it| it.as_str().into());
-    let nick = nick.filter(|_| !is_leave).map(|nick| nick.as_ref().into()).or(address);
-    let members = account.filter(|_| !is_leave).into_iter().map(Addressee::from).collect();
-    Ok(Order { goal, verb, title: reason_of(item, MUC_ADMIN)?, members, nick, is_own })
+    let name = nick.map(|nick| nick.as_ref().into()).or(address);
+    if account.is_none() && name.is_none() {
+        return Err(StanzaFault::ItemNotFound);
+    }
+    let members = account.into_iter().map(Addressee::from).collect();
+    let verb = Verb { verb, title, members };
+    Ok(match name {
+        Some(name) => Order::Role(name, verb),
+        None => Order::Verb(verb),
+    })
 }
 
 /// The reason that an element gives for what it wants, in its namespace; nothing, if it has none.

@@ -21,22 +21,25 @@ impl Session {
         out: &mut Out,
     ) {
         let before = out.bytes().len();
-        let change = GroupChange::of(&message.content);
+        let changes = GroupChange::all_of(&message.content);
         let place = self.room(&message.to).map(|room| {
             let later = message.seq.max(room.place);
             std::mem::replace(&mut room.place, later)
         });
-        match (place, change) {
+        match place {
             // Its history had this.
-            (Some(place), _) if message.seq <= place && turn == Turn::First => {}
-            (Some(_), Some(change)) => self.room_changes(message, &change, out),
-            (Some(_), None) => {
+            Some(place) if message.seq <= place && turn == Turn::First => {}
+            Some(_) if !changes.is_empty() => self.room_changes(message, &changes, out),
+            Some(_) => {
                 if self.put_in_room(message, waited, out.bytes()) {
                     return self.counts_placed(seq, out);
                 }
             }
-            (None, Some(change)) => self.is_invited(message, &change, (waited, out)),
-            (None, None) => {}
+            None => {
+                for change in &changes {
+                    self.is_invited(message, change, (waited, out));
+                }
+            }
         }
         if out.bytes().len() > before {
             self.expects_ack(seq);
@@ -65,21 +68,22 @@ impl Session {
         self.write_invitation(of, (&id, &delay), out);
     }
 
-    /// Handles a change of a room that the session is in.
+    /// Handles changes of a room that the session is in, which one message announces.
     pub(super) fn room_changes(
         &mut self,
         message: &ChatMessage,
-        change: &GroupChange,
+        changes: &[GroupChange],
         out: &mut Out,
     ) {
         let room = &message.to;
-        match change.verb {
-            GroupVerb::Rename => {
-                let by = nick_of(room, &message.from);
-                self.write_subject(room, (Some(by), &change.title), out);
-            }
-            verb if is_of_settings(verb) => self.write_configured(room, out),
-            _ => {}
+        if let Some(change) = changes.iter().find(|it| it.verb == GroupVerb::Rename) {
+            let by = nick_of(room, &message.from);
+            self.write_subject(room, (Some(by), &change.title), out);
+        }
+        // With its own result the device has seen that.
+        let is_shown = self.room(room).is_some_and(|it| it.configured == message.seq);
+        if !is_shown && changes.iter().any(|it| is_of_settings(it.verb)) {
+            self.write_configured(room, out);
         }
     }
 }

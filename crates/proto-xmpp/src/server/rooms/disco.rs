@@ -5,7 +5,7 @@
 
 use super::administration::Ordering;
 use super::asides::VOICE;
-use super::forms::{self, Configuration};
+use super::forms;
 use super::items::Items;
 use super::listing::{Glance, Listing, Looking, name_of};
 use super::moderation::{MODERATE, Moderating};
@@ -86,7 +86,8 @@ impl Session {
         };
         match reply {
             Ok(Reply::Now(inner)) => self.answers(about, &inner, out),
-            Ok(Reply::Ask(what)) => {
+            Ok(Reply::Ask(mut what)) => {
+                self.of_new(&mut what);
                 let (id, to) = (about.0.map(Box::from), about.1.unwrap_or_default().into());
                 self.ask_room(now, RoomAsk { stanza: "iq", id, to, what, place: None }, out);
             }
@@ -104,20 +105,24 @@ impl Session {
         (asked, is_set): (&Element<'_, '_>, bool),
     ) -> bool {
         let rooms = self.busy.as_mut().and_then(|busy| busy.rooms.as_mut());
+        let orders = |ask: &RoomAsk| matches!(&ask.what, RoomWhat::Order(it) if it.room() == room);
+        let rooms = rooms.filter(|rooms| !rooms.asks.iter().any(orders));
         let room = rooms.and_then(|rooms| rooms.at(room));
         let is_new = room.is_some_and(|room| room.new.is_some());
         let form = asked.child("x", FORMS).filter(|_| is_set && asked.is("query", MUC_OWNER));
         is_new && form.is_some_and(|it| it.attribute("type").as_deref() == Some("cancel"))
     }
 
-    /// Wishes of a form, with those for a new room if it is its first one: where the form says
-    /// nothing, the room becomes what new rooms are (10.1.2).
-    fn of_new(&mut self, walk: &Walk, mut wanted: Configuration) -> Configuration {
-        if let Some(new) = self.room(&walk.room).and_then(|room| room.new.take()) {
-            wanted.is_locked.get_or_insert(!new.is_open);
-            wanted.is_public.get_or_insert(new.is_public);
+    /// Adds to the first form of a new room what new rooms are, where the form says nothing
+    /// (10.1.2).
+    fn of_new(&mut self, what: &mut RoomWhat) {
+        if let RoomWhat::Order(order) = what
+            && let Some(new) = self.room(order.room()).and_then(|room| room.new)
+            && let Some(wanted) = order.settings()
+        {
+            wanted.unlocked.get_or_insert(new.is_open);
+            wanted.public.get_or_insert(new.is_public);
         }
-        wanted
     }
 
     /// Answers an account that asks for its own occupant whether it is in the room still (XEP-0410
@@ -143,7 +148,6 @@ impl Session {
     /// Answers a question once the room's description is known.
     pub(super) fn looked(
         &mut self,
-        now: Now,
         looking: Looking,
         about: (Option<&str>, Option<&str>),
         out: &mut Out,
@@ -153,12 +157,6 @@ impl Session {
             Glance::Information => self.answers(about, &information(&walk), out),
             Glance::Items => self.answers(about, &no_items(), out),
             Glance::Form => self.answers(about, &forms::configuration(&walk), out),
-            Glance::Configure(wanted) => {
-                match Ordering::configure(&walk, self.of_new(&walk, wanted)) {
-                    Some(order) => self.order_room(now, ("iq", about), order, out),
-                    None => self.answers(about, "", out),
-                }
-            }
         }
     }
 }
@@ -197,7 +195,10 @@ pub(super) fn asks_room(
             Some(destroy) => {
                 Ok(Reply::Ask(RoomWhat::Order(Ordering::destroy(room.clone(), &destroy)?)))
             }
-            None => look(Glance::Configure(Configuration::of(asked)?)),
+            None => {
+                let order = Ordering::configure(room.clone(), forms::wanted(asked)?);
+                Ok(Reply::Ask(RoomWhat::Order(order)))
+            }
         },
         ("moderate", MODERATE, true, _) => {
             Ok(Reply::Ask(RoomWhat::Moderate(Moderating::of(room, asked)?)))

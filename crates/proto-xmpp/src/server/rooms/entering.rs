@@ -262,7 +262,7 @@ impl Entering {
                 self.stage = if self.makes.is_some() { Stage::Making } else { Stage::Joining };
                 Step::Ask
             }
-            (Stage::Making, RoomAnswer::Changed) => {
+            (Stage::Making, RoomAnswer::Changed(_)) => {
                 (self.stage, self.is_made) = (Stage::Entering, true);
                 Step::Ask
             }
@@ -292,7 +292,7 @@ impl Entering {
                 Step::Ask
             }
             // Another device of the account was quicker.
-            (Stage::Joining, RoomAnswer::Changed | RoomAnswer::Failed(ChatFault::Unchanged)) => {
+            (Stage::Joining, RoomAnswer::Changed(_) | RoomAnswer::Failed(ChatFault::Unchanged)) => {
                 let is_channel = self.walk.room.is_channel();
                 self.stage = if is_channel { Stage::History } else { Stage::Entering };
                 self.has_joined = true;
@@ -473,7 +473,7 @@ impl Session {
         let title = if is_hidden { name_of(&room, &title) } else { &title };
         self.write_subject(&room, (None, title), out);
         let (address, behind) = (room.clone(), place);
-        let it = Room { address, place, behind, last, own, new };
+        let it = Room { address, place, behind, last, configured: 0, own, new };
         let rooms = self.rooms();
         match rooms.at(&room) {
             Some(before) => *before = it,

@@ -10,7 +10,7 @@ use super::walk::Walk;
 use crate::fault::StanzaFault;
 use crate::forms::{FORMS, field, fields, labelled_field, number};
 use crate::xml::scan::Element;
-use model::chat::GROUP_TITLE_BYTES_MAX;
+use model::chat::GroupSettings;
 
 const CONFIGURATION: &str = "http://jabber.org/protocol/muc#roomconfig";
 const INFORMATION: &str = "http://jabber.org/protocol/muc#roominfo";
@@ -44,64 +44,49 @@ const REFUSED: [(&str, &[&str]); 6] = [
 ];
 
 /// How a room is wanted.
-#[derive(Default)]
-pub(super) struct Configuration {
-    pub(super) name: Option<Box<str>>,
-    pub(super) description: Option<Box<str>>,
-    pub(super) is_moderated: Option<bool>,
-    pub(super) is_locked: Option<bool>,
-    pub(super) is_public: Option<bool>,
-    pub(super) is_persistent: Option<bool>,
-}
+pub(super) type Configuration = GroupSettings;
 
-impl Configuration {
-    /// The configuration in the form of a `query`; empty, if the form is cancelled.
-    pub(super) fn of(query: &Element<'_, '_>) -> Result<Configuration, StanzaFault> {
-        let form = query.child("x", FORMS).ok_or(StanzaFault::BadRequest)?;
-        let mut wanted = Configuration::default();
-        match form.attribute("type").as_deref() {
-            Some("cancel") => return Ok(wanted),
-            Some("submit") => {}
-            _ => return Err(StanzaFault::BadRequest),
+/// The configuration in the form of a `query`; empty, if the form is cancelled.
+pub(super) fn wanted(query: &Element<'_, '_>) -> Result<Configuration, StanzaFault> {
+    let form = query.child("x", FORMS).ok_or(StanzaFault::BadRequest)?;
+    let mut wanted = Configuration::default();
+    match form.attribute("type").as_deref() {
+        Some("cancel") => return Ok(wanted),
+        Some("submit") => {}
+        _ => return Err(StanzaFault::BadRequest),
+    }
+    let mut seen = Vec::new();
+    for (name, values) in fields(&form) {
+        let Some(name) = name else { continue };
+        let is_known = KNOWN.contains(&&*name);
+        // Whoever says a thing twice means one of them (XEP-0004 3.2).
+        if is_known && (seen.contains(&name) || values.len() > 1) {
+            return Err(StanzaFault::BadRequest);
         }
-        let mut seen = Vec::new();
-        for (name, values) in fields(&form) {
-            let Some(name) = name else { continue };
-            let is_known = KNOWN.contains(&&*name);
-            // Whoever says a thing twice means one of them (XEP-0004 3.2).
-            if is_known && (seen.contains(&name) || values.len() > 1) {
-                return Err(StanzaFault::BadRequest);
-            }
-            if is_known {
-                seen.push(name.clone());
-            }
-            let Some(value) = values.into_iter().next() else { continue };
-            match &*name {
-                NAME => wanted.name = Some(value.into_owned().into()),
-                "FORM_TYPE" if value != CONFIGURATION => return Err(StanzaFault::BadRequest),
-                DESCRIPTION => wanted.description = Some(value.into_owned().into()),
-                MODERATED => wanted.is_moderated = Some(truth(&value)?),
-                MEMBERS_ONLY => wanted.is_locked = Some(truth(&value)?),
-                PUBLIC => wanted.is_public = Some(truth(&value)?),
-                PERSISTENT => wanted.is_persistent = Some(truth(&value)?),
-                name => {
-                    let fixed = FIXED.iter().find(|(fixed, ..)| *fixed == name);
-                    let refused = REFUSED.iter().find(|(refused, _)| *refused == name);
-                    if fixed.is_some_and(|(.., is)| truth(&value) != Ok(*is))
-                        || refused.is_some_and(|(_, only)| !only.contains(&&*value))
-                    {
-                        return Err(StanzaFault::NotAcceptable);
-                    }
+        if is_known {
+            seen.push(name.clone());
+        }
+        let Some(value) = values.into_iter().next() else { continue };
+        match &*name {
+            NAME => wanted.title = Some(value.into_owned().into()),
+            "FORM_TYPE" if value != CONFIGURATION => return Err(StanzaFault::BadRequest),
+            DESCRIPTION => wanted.description = Some(value.into_owned().into()),
+            MODERATED => wanted.closed = Some(truth(&value)?),
+            MEMBERS_ONLY => wanted.unlocked = Some(!truth(&value)?),
+            PUBLIC => wanted.public = Some(truth(&value)?),
+            PERSISTENT => wanted.temporary = Some(!truth(&value)?),
+            name => {
+                let fixed = FIXED.iter().find(|(fixed, ..)| *fixed == name);
+                let refused = REFUSED.iter().find(|(refused, _)| *refused == name);
+                if fixed.is_some_and(|(.., is)| truth(&value) != Ok(*is))
+                    || refused.is_some_and(|(_, only)| !only.contains(&&*value))
+                {
+                    return Err(StanzaFault::NotAcceptable);
                 }
             }
         }
-        // Before anything is done: the group would refuse one setting behind others.
-        let texts = wanted.name.iter().chain(&wanted.description);
-        match texts.into_iter().all(|text| text.len() <= GROUP_TITLE_BYTES_MAX) {
-            true => Ok(wanted),
-            false => Err(StanzaFault::PolicyViolation),
-        }
     }
+    Ok(wanted)
 }
 
 fn truth(value: &str) -> Result<bool, StanzaFault> {

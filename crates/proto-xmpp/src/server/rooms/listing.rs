@@ -3,7 +3,6 @@
 //!
 //! Invariant: a list is whole, or refused.
 
-use super::forms::Configuration;
 use super::occupants::{is_silent, role_in_room};
 use super::walk::Walk;
 use super::{MUC_ADMIN, RoomAnswer, Step, fault_of};
@@ -31,7 +30,6 @@ pub(super) enum Glance {
     Information,
     Form,
     Items,
-    Configure(Configuration),
 }
 
 impl Looking {
@@ -40,10 +38,16 @@ impl Looking {
         matches!(self.what, Glance::Information | Glance::Items)
     }
 
-    pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
+    /// Goes on with an answer for the account `own`.
+    pub(super) fn take(&mut self, own: &str, answer: RoomAnswer<'_>) -> Step {
+        let is_owner =
+            |it: &MemberStatus| it.member.address.as_str() == own && it.role == GroupRole::Owner;
         match answer {
-            // How a room is configured only members hear.
-            RoomAnswer::Members(page) if page.members.is_empty() && !self.is_for_all() => {
+            // How a room is configured its owners hear (10.2).
+            RoomAnswer::Members(page)
+                if !self.is_for_all()
+                    && !page.members.iter().chain(page.own.as_deref()).any(is_owner) =>
+            {
                 Step::Refused(StanzaFault::Forbidden)
             }
             RoomAnswer::Members(page) => match self.walk.take(page, |_, _| false) {
@@ -59,7 +63,7 @@ impl Looking {
             }
             RoomAnswer::Failed(ChatFault::NotMember) => Step::Refused(match self.what {
                 Glance::Information | Glance::Items => StanzaFault::ItemNotFound,
-                Glance::Form | Glance::Configure(_) => StanzaFault::Forbidden,
+                Glance::Form => StanzaFault::Forbidden,
             }),
             RoomAnswer::Failed(why) => Step::Refused(fault_of(why)),
             _ => Step::Refused(StanzaFault::ResourceConstraint),

@@ -44,8 +44,8 @@ use live::{LiveAsk, LiveRoom};
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
     CHANNEL_SERVICE, ChatDelivery, ChatFault, ChatRequest, ConversationsPage, GROUP_SERVICE,
-    GroupOrder, GroupRole, GroupVerb, HistoryPage, HistoryRange, MembersPage, MembersRange,
-    OccupancyAsk, OccupancyRequest, Occupant, PublicPage, PublicRange, RecallOrder, RoomEntered,
+    GroupOrder, GroupVerb, HistoryPage, HistoryRange, MembersPage, MembersRange, OccupancyAsk,
+    OccupancyRequest, Occupant, PublicPage, PublicRange, RecallOrder, RoomChange, RoomEntered,
 };
 use model::counters::ChatCounter;
 use model::timeline::Seq;
@@ -83,6 +83,9 @@ struct Room {
     behind: Seq,
     /// Number of the last news.
     last: u64,
+    /// The place of the last change of the settings by the device itself, which was shown with its
+    /// result.
+    configured: Seq,
     /// The occupant that the device is.
     own: Arc<Occupant>,
     /// The device has made it, and nothing has happened in it since (10.1).
@@ -124,6 +127,7 @@ enum RoomRequest {
     Public(PublicRange),
     Recall(RecallOrder),
     Room(AccountAddress, OccupancyAsk),
+    Change(AccountAddress, RoomChange),
 }
 
 /// Answer of the service to a request.
@@ -135,7 +139,8 @@ enum RoomAnswer<'a> {
     Public(&'a PublicPage),
     Entered(&'a RoomEntered),
     Occupant(&'a Arc<Occupant>),
-    Changed,
+    /// Done: by the message at this place of the conversation; 0: by none, or the place is unknown.
+    Changed(Seq),
     Failed(ChatFault),
 }
 
@@ -226,7 +231,7 @@ impl RoomWhat {
             RoomWhat::Rename(..) => renamed(answer),
             RoomWhat::Catch(catching) => catching.take(answer),
             RoomWhat::Whisper(whisper) => whisper.take(answer),
-            RoomWhat::Look(looking) => looking.take(answer),
+            RoomWhat::Look(looking) => looking.take(own, answer),
             RoomWhat::List(listing) => listing.take(answer),
             RoomWhat::Items(items) => items.take(answer),
             RoomWhat::Order(ordering) => ordering.take(answer),
@@ -257,11 +262,6 @@ impl Session {
 
     /// A question is put at the end of the line.
     fn ask_room(&mut self, now: Now, ask: RoomAsk, out: &mut Out) {
-        if let RoomWhat::Order(order) = &ask.what
-            && let Some(room) = self.room(order.room())
-        {
-            room.new = None;
-        }
         self.rooms().asks.push_back(ask);
         self.ask_for_room(now, out);
     }
@@ -294,6 +294,11 @@ impl Session {
                 let group = group.into();
                 ChatRequest::Room(Box::new(OccupancyRequest { session, number, group, ask }))
             }
+            RoomRequest::Change(group, change) => {
+                let (group, client_id) = (group.into(), self.made_up(now, out));
+                let ask = OccupancyAsk::Change { client_id, change };
+                ChatRequest::Room(Box::new(OccupancyRequest { session, number, group, ask }))
+            }
             RoomRequest::Order { group, verb, title, members } => {
                 let (group, client_id) = (Some(group.into()), self.made_up(now, out));
                 let order = GroupOrder { group, client_id, verb, title, members };
@@ -309,14 +314,17 @@ impl Session {
             ChatDelivery::History(page) => (page.number, RoomAnswer::History(page)),
             ChatDelivery::Conversations(page) => (page.number, RoomAnswer::Conversations(page)),
             ChatDelivery::PublicGroups(page) => (page.number, RoomAnswer::Public(page)),
-            ChatDelivery::Changed(changed) => (changed.number, RoomAnswer::Changed),
+            ChatDelivery::Changed(changed) => {
+                let seq = if changed.again { 0 } else { changed.seq };
+                (changed.number, RoomAnswer::Changed(seq))
+            }
             ChatDelivery::RoomEntered(entered) => (entered.number, RoomAnswer::Entered(entered)),
             ChatDelivery::Occupant { number, occupant } => {
                 (*number, RoomAnswer::Occupant(occupant))
             }
-            ChatDelivery::Done { number } => (*number, RoomAnswer::Changed),
+            ChatDelivery::Done { number } => (*number, RoomAnswer::Changed(0)),
             // Something was called back.
-            ChatDelivery::Sent { number, .. } => (*number, RoomAnswer::Changed),
+            ChatDelivery::Sent { number, .. } => (*number, RoomAnswer::Changed(0)),
             _ => return false,
         };
         self.room_answered(now, (number, answer), out)
@@ -381,10 +389,6 @@ impl Session {
                 self.looks_away(&entering.walk.room, out);
                 self.refuse_entry(about, fault, out);
             }
-            (Step::Refused(fault), RoomWhat::Order(order)) => {
-                let role = self.room(order.room()).and_then(|it| it.own.role);
-                self.refuse(stanza, about, beyond(role, fault), out);
-            }
             (Step::Refused(fault), _) => self.refuse(stanza, about, fault, out),
             (_, RoomWhat::Enter(entering)) => self.enters(now, *entering, about, out),
             (_, RoomWhat::Reflect(reflecting)) => {
@@ -403,12 +407,30 @@ impl Session {
                     self.whispers(now, (*whisper, &occupant.account), about, out);
                 }
             }
-            (_, RoomWhat::Look(looking)) => self.looked(now, looking, about, out),
+            (_, RoomWhat::Look(looking)) => self.looked(looking, about, out),
             (_, RoomWhat::List(listing)) => self.answers(about, &listing.result(), out),
             (_, RoomWhat::Items(items)) => self.answers(about, &items.result(), out),
             (_, RoomWhat::Moderate(_)) => self.answers(about, "", out),
-            (_, RoomWhat::Order(_)) if stanza == "iq" => self.answers(about, "", out),
-            (_, RoomWhat::Order(_)) => {}
+            (_, RoomWhat::Order(order)) => {
+                self.ordered(order, answer, out);
+                if stanza == "iq" {
+                    self.answers(about, "", out);
+                }
+            }
+        }
+    }
+
+    /// An order is carried out. That the configuration has changed is shown before the result
+    /// (10.2.1), and not once more when the change comes.
+    fn ordered(&mut self, order: Ordering, answer: RoomAnswer<'_>, out: &mut Out) {
+        let Some(room) = self.room(order.room()) else { return };
+        room.new = None;
+        if let RoomAnswer::Changed(seq) = answer
+            && order.is_of_settings
+            && seq > room.place
+        {
+            room.configured = seq;
+            self.write_configured(order.room(), out);
         }
     }
 
@@ -437,18 +459,10 @@ impl Session {
     }
 }
 
-/// Why an order is refused: what is forbidden to an admin or an owner is beyond its rank (5.1.1).
-fn beyond(role: Option<GroupRole>, fault: StanzaFault) -> StanzaFault {
-    match fault {
-        StanzaFault::Forbidden if role > Some(GroupRole::Member) => StanzaFault::NotAllowed,
-        fault => fault,
-    }
-}
-
 /// Result of a request for another name.
 fn renamed(answer: RoomAnswer<'_>) -> Step {
     match answer {
-        RoomAnswer::Changed => Step::Done,
+        RoomAnswer::Changed(_) => Step::Done,
         RoomAnswer::Failed(ChatFault::Invalid) => Step::Refused(StanzaFault::JidMalformed),
         RoomAnswer::Failed(why) => Step::Refused(fault_of(why)),
         _ => Step::Refused(StanzaFault::ResourceConstraint),
@@ -486,7 +500,11 @@ fn fault_of(why: ChatFault) -> StanzaFault {
         | ChatFault::PublicFull
         | ChatFault::TemporaryFull
         | ChatFault::GroupsFull => StanzaFault::ResourceConstraint,
-        ChatFault::NotInChatroom => StanzaFault::NotAcceptable,
+        ChatFault::LastOwner => StanzaFault::Conflict,
+        ChatFault::Outranked => StanzaFault::NotAllowed,
+        ChatFault::BadPassword => StanzaFault::NotAuthorized,
+        // It is invited, and decides by itself.
+        ChatFault::InvitationNeeded | ChatFault::NotInChatroom => StanzaFault::NotAcceptable,
         ChatFault::NotMember => StanzaFault::NotAcceptable,
         other => StanzaFault::of(other, false),
     }

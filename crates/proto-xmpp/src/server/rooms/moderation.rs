@@ -64,7 +64,7 @@ impl Moderating {
                 self.is_found = page.messages.iter().any(|it| ArchiveId::of(it) == self.id);
                 if self.is_found { Step::Ask } else { Step::Refused(StanzaFault::ItemNotFound) }
             }
-            RoomAnswer::Changed => Step::Done,
+            RoomAnswer::Changed(_) => Step::Done,
             RoomAnswer::Failed(ChatFault::NotMember) => Step::Refused(StanzaFault::Forbidden),
             RoomAnswer::Failed(why) => Step::Refused(fault_of(why)),
             _ => Step::Refused(StanzaFault::ResourceConstraint),

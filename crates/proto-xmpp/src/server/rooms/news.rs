@@ -196,13 +196,11 @@ impl Session {
         let Some(room) = self.room(&message.to).filter(|it| it.place < message.seq) else { return };
         room.place = message.seq;
         room.behind = room.behind.max(message.seq);
-        match GroupChange::of(&message.content) {
-            Some(change) => self.room_changes(message, &change, out),
-            None => {
-                if self.put_in_room(message, is_late, out.bytes()) {
-                    self.counts_sent(out);
-                }
-            }
+        let changes = GroupChange::all_of(&message.content);
+        if !changes.is_empty() {
+            self.room_changes(message, &changes, out);
+        } else if self.put_in_room(message, is_late, out.bytes()) {
+            self.counts_sent(out);
         }
     }
 

@@ -115,15 +115,16 @@ impl RoomsAbroad {
     /// Invites accounts that somebody added and that are not in the room (7.8.2).
     fn invites(&mut self, word: &RoomWord) {
         let message = &*word.message;
-        let change = GroupChange::of(&message.content);
-        let Some(change) = change.filter(|it| it.verb == GroupVerb::Add) else { return };
         let foreign: HashSet<_> = word.to.iter().collect();
-        for member in change.members.iter().filter(|it| foreign.contains(&it.address)) {
-            let (whom, id) = (&member.address, render::stanza_id(message));
-            let mut xml = Vec::new();
-            let of = (&message.to, &message.from, change.reason());
-            put_invitation(whom.as_str(), of, (&id, ""), &mut xml);
-            self.sends(whom, xml);
+        let changes = GroupChange::all_of(&message.content);
+        for change in changes.iter().filter(|it| it.verb == GroupVerb::Add) {
+            for member in change.members.iter().filter(|it| foreign.contains(&it.address)) {
+                let (whom, id) = (&member.address, render::stanza_id(message));
+                let mut xml = Vec::new();
+                let of = (&message.to, &message.from, change.reason());
+                put_invitation(whom.as_str(), of, (&id, ""), &mut xml);
+                self.sends(whom, xml);
+            }
         }
     }
 
@@ -151,9 +152,9 @@ impl RoomsAbroad {
                 all.push((seat.account.clone(), seat.device.clone()));
             }
         }
-        match GroupChange::of(&message.content) {
-            Some(change) => self.happens(message, &change, &all),
-            None => self.says(message, &all),
+        match GroupChange::all_of(&message.content) {
+            changes if changes.is_empty() => self.says(message, &all),
+            changes => self.happens(message, &changes, &all),
         }
     }
 
@@ -176,19 +177,21 @@ impl RoomsAbroad {
         }
     }
 
-    /// Handles a change of a group. Who comes, goes, and has which role is told by news.
-    fn happens(&mut self, message: &ChatMessage, change: &GroupChange, all: &[Who]) {
+    /// Handles changes of a group, which one message announces. Who comes, goes, and has which role
+    /// is told by news.
+    fn happens(&mut self, message: &ChatMessage, changes: &[GroupChange], all: &[Who]) {
         let (room, by) = (&message.to, nick_of(&message.to, &message.from));
-        match change.verb {
-            GroupVerb::Rename => {
-                self.put_for_each(all, |to, out| {
-                    put_subject(to, (room, Some(by)), &change.title, out);
-                });
-            }
-            verb if is_of_settings(verb) => {
-                self.put_for_each(all, |to, out| put_configured(to, room, out));
-            }
-            _ => {}
+        if let Some(change) = changes.iter().find(|it| it.verb == GroupVerb::Rename) {
+            self.put_for_each(all, |to, out| put_subject(to, (room, Some(by)), &change.title, out));
+        }
+        if changes.iter().any(|it| is_of_settings(it.verb)) {
+            // With its own result a device has seen that.
+            let is_shown = |who: &Who| {
+                let seat = self.seats.at(room, (&who.0, &who.1));
+                seat.is_some_and(|it| it.configured == message.seq)
+            };
+            let all: Vec<Who> = all.iter().filter(|who| !is_shown(who)).cloned().collect();
+            self.put_for_each(&all, |to, out| put_configured(to, room, out));
         }
     }
 

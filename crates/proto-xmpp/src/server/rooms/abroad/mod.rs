@@ -21,6 +21,7 @@ use super::{OccupancyAsk, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, faul
 use crate::archive::ArchiveQuery;
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
+use crate::render::room::put_configured;
 use crate::stanza::StanzaReply;
 use asking::Who;
 use base::time::{Instant, Now};
@@ -32,6 +33,7 @@ use model::chat::{
 };
 use model::limits::FederationLimits;
 use model::ports::chat::ErrandWhat;
+use model::timeline::Seq;
 use seats::{Seats, ShowPace};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -350,6 +352,10 @@ impl RoomsAbroad {
             RoomRequest::Room(group, ask) => ErrandWhat::Room(group.into(), ask),
             // Of an account of another server there is no list.
             RoomRequest::Conversations { .. } => return None,
+            RoomRequest::Change(group, change) => {
+                let ask = OccupancyAsk::Change { client_id: self.made_up(), change };
+                ErrandWhat::Room(group.into(), ask)
+            }
             RoomRequest::Order { group, verb, title, members } => {
                 let (group, client_id) = (Some(group.into()), self.made_up());
                 ErrandWhat::Group(Box::new(GroupOrder { group, client_id, verb, title, members }))
@@ -371,16 +377,33 @@ impl RoomsAbroad {
             ChatDelivery::PublicGroups(page) => RoomAnswer::Public(page),
             ChatDelivery::RoomEntered(entered) => RoomAnswer::Entered(entered),
             ChatDelivery::Occupant { occupant, .. } => RoomAnswer::Occupant(occupant),
-            ChatDelivery::Changed(_) | ChatDelivery::Sent { .. } | ChatDelivery::Done { .. } => {
-                RoomAnswer::Changed
-            }
+            ChatDelivery::Changed(changed) => RoomAnswer::Changed(changed.seq),
+            ChatDelivery::Sent { .. } | ChatDelivery::Done { .. } => RoomAnswer::Changed(0),
             ChatDelivery::Failed { why, .. } => RoomAnswer::Failed(*why),
             _ => RoomAnswer::Failed(ChatFault::Busy),
         };
-        match ask.what.take(who.0.as_str(), answer) {
+        let step = ask.what.take(who.0.as_str(), answer);
+        if let (RoomAnswer::Changed(seq), Step::Done) = (answer, &step) {
+            self.is_configured(&who, (&room, seq), &ask.what);
+        }
+        match step {
             Step::Ask => self.ask_room(now, (who, room), ask),
             Step::Done => self.room_done(now, (who, room), ask, None),
             Step::Refused(fault) => self.room_done(now, (who, room), ask, Some(fault)),
+        }
+    }
+
+    /// A device's order about a room is carried out. That the configuration has changed is shown
+    /// before the result (10.2.1), and not once more when the change comes.
+    fn is_configured(&mut self, who: &Who, (room, seq): (&AccountAddress, Seq), what: &RoomWhat) {
+        let RoomWhat::Order(order) = what else { return };
+        let mut seats = self.seats.room_mut(room).iter_mut();
+        let seat = seats.find(|it| it.account == who.0 && it.device == who.1);
+        if let Some(seat) = seat.filter(|it| seq > it.place && order.is_of_settings) {
+            seat.configured = seq;
+            let mut xml = Vec::new();
+            put_configured(&crate::render::full_jid(&who.0, &who.1), room, &mut xml);
+            self.sends(&who.0, xml);
         }
     }
 

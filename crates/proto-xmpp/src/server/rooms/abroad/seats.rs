@@ -22,6 +22,9 @@ pub(super) struct Seat {
     pub last: u64,
     /// The last place of the conversation that it was shown.
     pub place: Seq,
+    /// The place of the last change of the settings by the device itself, which was shown with its
+    /// result.
+    pub configured: Seq,
     /// Pace of its own presence.
     pub pace: ShowPace,
 }

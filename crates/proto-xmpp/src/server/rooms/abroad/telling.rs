@@ -12,7 +12,6 @@ use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::render::full_jid;
 use crate::render::room::{RoomRendering, put_subject, write_in_room};
-use crate::server::rooms::administration::Ordering;
 use crate::server::rooms::entering::Entering;
 use crate::server::rooms::forms;
 use crate::server::rooms::listing::{Glance, Looking};
@@ -66,15 +65,6 @@ impl RoomsAbroad {
                 Glance::Information => self.answers(&who, about, &disco::information(&walk)),
                 Glance::Items => self.answers(&who, about, &disco::no_items()),
                 Glance::Form => self.answers(&who, about, &forms::configuration(&walk)),
-                Glance::Configure(wanted) => match Ordering::configure(&walk, wanted) {
-                    Some(order) => {
-                        let (id, to) = (id.clone(), to.clone());
-                        let what = RoomWhat::Order(order);
-                        let ask = RoomAsk { stanza: "iq", id, to, what, place: None };
-                        self.ask_room(now, (who, room), ask);
-                    }
-                    None => self.answers(&who, about, ""),
-                },
             },
             (None, RoomWhat::Items(items)) => self.answers(&who, about, &items.result()),
             (None, RoomWhat::List(listing)) => self.answers(&who, about, &listing.result()),
@@ -127,7 +117,8 @@ impl RoomsAbroad {
         all.push(xml);
         all.into_iter().for_each(|xml| self.sends(&who.0, xml));
         let (account, device) = who;
-        let seat = Seat { account, device, own, last, place, pace: ShowPace::default() };
+        let (configured, pace) = (0, ShowPace::default());
+        let seat = Seat { account, device, own, last, place, configured, pace };
         let who = (seat.account.clone(), seat.device.clone());
         self.seats.put(&room, seat);
         for missed in entrant.missed {

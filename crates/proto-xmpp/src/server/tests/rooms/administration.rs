@@ -23,117 +23,110 @@ fn done(side: &mut Side, stanza: &str, answers: &[Option<ChatFault>]) -> (Vec<St
         let mut word = asks(side);
         // Nobody in the room has that name: it is an account's.
         if let ChatRequest::Room(asked) = &word
-            && matches!(asked.ask, OccupancyAsk::Find(_) | OccupancyAsk::SetVoice { .. })
+            && matches!(asked.ask, OccupancyAsk::SetVoice { .. })
         {
             failed(side, asked.number, ChatFault::UnknownAccount);
             word = asks(side);
         }
         let (number, order) = match word {
-            ChatRequest::Group { number, order, .. } => (number, order),
-            ChatRequest::Room(asked) => {
-                let OccupancyAsk::Kick { nick, .. } = asked.ask else { panic!("a kick") };
-                orders.push(format!("kick {nick}"));
-                let number = asked.number;
-                shown = match answer {
-                    None => told(side, ChatDelivery::Done { number }),
-                    Some(why) => failed(side, number, *why),
-                };
-                continue;
+            ChatRequest::Group { number, order, .. } => {
+                assert_eq!(order.group, Some(address(ROOM).into()));
+                let whom: Vec<_> = order.members.iter().map(|it| it.as_str()).collect();
+                let what = [order.verb.word(), &order.title, &whom.join(" ")];
+                (number, what.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(" "))
             }
+            ChatRequest::Room(asked) => (asked.number, ordered(asked.ask)),
             other => panic!("{other:?}"),
         };
-        assert_eq!(order.group, Some(address(ROOM).into()));
-        let whom: Vec<_> = order.members.iter().map(|it| it.as_str()).collect();
-        let what = [order.verb.word(), &order.title, &whom.join(" ")];
-        orders.push(what.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(" "));
         shown = match answer {
+            None if order.starts_with("kick ") => told(side, ChatDelivery::Done { number }),
             None => changed(side, number),
             Some(why) => failed(side, number, *why),
         };
+        orders.push(order);
     }
     assert!(words(side).is_empty());
     (orders, shown)
 }
 
+/// An order for a room in a few words.
+fn ordered(ask: OccupancyAsk) -> String {
+    let items = match ask {
+        OccupancyAsk::Kick { nick, .. } => return format!("kick {nick}"),
+        OccupancyAsk::Change { change: RoomChange::Affiliations(items), .. } => items,
+        OccupancyAsk::Change { change: RoomChange::Settings(it), .. } => return settings(&it),
+        other => panic!("{other:?}"),
+    };
+    let one = |it: &AffiliationItem| {
+        format!("{} {} {}", it.affiliation.word(), it.account.as_str(), it.reason)
+    };
+    items.iter().map(one).map(|it| it.trim_end().to_owned()).collect::<Vec<_>>().join(", ")
+}
+
+/// Settings in a few words.
+pub(super) fn settings(it: &GroupSettings) -> String {
+    let texts = [("title", &it.title), ("description", &it.description)];
+    let texts = texts.into_iter().filter_map(|(name, it)| Some(format!("{name}={}", it.as_ref()?)));
+    let either = [
+        ("closed", it.closed),
+        ("unlocked", it.unlocked),
+        ("public", it.public),
+        ("temporary", it.temporary),
+    ];
+    let either = either.into_iter().filter_map(|(name, is)| Some(format!("{name}={}", is?)));
+    texts.chain(either).collect::<Vec<_>>().join(" ")
+}
+
 #[test]
-fn affiliations_and_roles_are_orders_for_the_group() {
+fn affiliations_are_one_change_of_the_group_and_roles_orders_for_the_room() {
     const SAME: Option<ChatFault> = Some(ChatFault::Unchanged);
-    const BANNED: Option<ChatFault> = Some(ChatFault::GroupBanned);
     let bob = "jid='bob@a.example/x'";
+    for affiliation in ["owner", "admin", "member", "none", "outcast"] {
+        for answer in [None, SAME] {
+            let stanza = admin("set", &format!("<item affiliation='{affiliation}' {bob}/>"));
+            let (asked, shown) = done(&mut available(), &stanza, &[answer]);
+            assert_eq!(asked, [format!("{affiliation} bob@a.example")]);
+            assert_eq!(shown, DONE);
+        }
+    }
     for (item, answers, orders) in [
-        (format!("affiliation='member' {bob}"), vec![None], "add bob@a.example"),
-        (
-            format!("affiliation='member' {bob}"),
-            vec![SAME, None],
-            "add bob@a.example, demote bob@a.example",
-        ),
-        (
-            format!("affiliation='member' {bob}"),
-            vec![SAME, SAME, SAME],
-            "add bob@a.example, demote bob@a.example, remove-owner bob@a.example",
-        ),
-        (
-            format!("affiliation='member' {bob}"),
-            vec![SAME, SAME, None, None],
-            "add bob@a.example, demote bob@a.example, remove-owner bob@a.example, \
-             demote bob@a.example",
-        ),
-        (format!("affiliation='admin' {bob}"), vec![None], "promote bob@a.example"),
-        (
-            format!("affiliation='admin' {bob}"),
-            vec![SAME, SAME, None, None],
-            "promote bob@a.example, remove-owner bob@a.example, add bob@a.example, \
-             promote bob@a.example",
-        ),
-        (
-            format!("affiliation='admin' {bob}"),
-            vec![SAME, None],
-            "promote bob@a.example, remove-owner bob@a.example",
-        ),
-        (
-            format!("affiliation='admin' {bob}"),
-            vec![SAME, SAME, SAME],
-            "promote bob@a.example, remove-owner bob@a.example, add bob@a.example",
-        ),
-        (format!("affiliation='owner' {bob}"), vec![None], "add-owner bob@a.example"),
-        (
-            format!("affiliation='owner' {bob}"),
-            vec![SAME, None, None],
-            "add-owner bob@a.example, add bob@a.example, add-owner bob@a.example",
-        ),
-        (format!("affiliation='none' {bob}"), vec![None], "remove bob@a.example"),
-        (
-            format!("affiliation='none' {bob}"),
-            vec![SAME, None],
-            "remove bob@a.example, unban bob@a.example",
-        ),
-        (format!("affiliation='outcast' {bob}"), vec![SAME], "ban bob@a.example"),
-        (
-            format!("affiliation='member' {bob}"),
-            vec![BANNED, None, None],
-            "add bob@a.example, unban bob@a.example, add bob@a.example",
-        ),
-        (
-            format!("affiliation='admin' {bob}"),
-            vec![SAME, SAME, BANNED, None, None, None],
-            "promote bob@a.example, remove-owner bob@a.example, add bob@a.example, \
-             unban bob@a.example, add bob@a.example, promote bob@a.example",
-        ),
-        ("affiliation='none' jid='ann@a.example'".into(), vec![None], "leave"),
+        ("affiliation='none' jid='ann@a.example'".to_owned(), vec![None], "none ann@a.example"),
         ("role='none' nick='bob'".into(), vec![None], "kick bob"),
         (format!("role='none' {bob}"), vec![None], "remove bob@a.example"),
         ("role='visitor' nick='bob'".into(), vec![None], "mute bob@a.example"),
         ("role='participant' nick='bob'".into(), vec![None], "unmute bob@a.example"),
-        ("role='moderator' nick='bob'".into(), vec![SAME], "promote bob@a.example"),
     ] {
         let stanza = admin("set", &format!("<item {item}/>"));
         let (asked, shown) = done(&mut available(), &stanza, &answers);
         assert_eq!((asked.join(", ").as_str(), shown.as_str()), (orders, DONE), "{item}");
     }
-    let two = "<item role='none' nick='bob'/><item affiliation='member' jid='carol@a.example'/>";
-    let (asked, shown) = done(&mut available(), &admin("set", two), &[None, None]);
-    assert_eq!(asked, ["kick bob", "add carol@a.example"]);
+    let all = "<item affiliation='outcast' jid='eve@b.example'><reason>spam</reason></item>\
+               <item affiliation='member' jid='carol@a.example'/>";
+    let (asked, shown) = done(&mut available(), &admin("set", all), &[None]);
+    assert_eq!(asked, ["outcast eve@b.example spam, member carol@a.example"], "as a whole");
     assert_eq!(shown, DONE);
+}
+
+#[test]
+fn affiliations_of_names_are_those_of_the_occupants_that_have_them() {
+    let all = "<item affiliation='admin' nick='March Hare'/><item affiliation='none' nick='eve'/>\
+               <item affiliation='member' jid='bob@a.example'/>";
+    let mut side = available();
+    says(&mut side, &admin("set", all));
+    for (nick, account) in [("March Hare", "carol"), ("eve", "mallory")] {
+        let (number, ask) = asks_room(&mut side);
+        assert_eq!(ask, OccupancyAsk::Find(nick.into()));
+        let found = Occupant { account: address(account), ..occupant(TWO[1]) };
+        told(&mut side, ChatDelivery::Occupant { number, occupant: Arc::new(found) });
+    }
+    let (number, ask) = asks_room(&mut side);
+    assert_eq!(ordered(ask), "admin carol@a.example, none mallory@a.example, member bob@a.example");
+    assert_eq!(changed(&mut side, number), DONE);
+    // An account that has the name of an occupant who left is somebody else.
+    says(&mut side, &admin("set", "<item affiliation='outcast' nick='carol'/>"));
+    let (number, _) = asks_room(&mut side);
+    assert!(failed(&mut side, number, ChatFault::UnknownAccount).contains("item-not-found"));
+    assert!(words(&mut side).is_empty());
 }
 
 #[test]
@@ -144,19 +137,14 @@ fn a_reason_goes_with_each_order_that_it_is_given_for_and_is_bounded() {
     };
     let (asked, _) = done(&mut available(), &item("role='none'", "a &lt; b"), &[None]);
     assert_eq!(asked, ["remove a < b bob@a.example"]);
-    let (asked, _) = done(&mut available(), &item("affiliation='outcast'", "spam"), &[None]);
-    assert_eq!(asked, ["ban spam bob@a.example"]);
-    const SAME: Option<ChatFault> = Some(ChatFault::Unchanged);
-    let answers = [SAME, SAME, None, None];
-    let (asked, _) = done(&mut available(), &item("affiliation='admin'", "help"), &answers);
-    let all = ["promote", "remove-owner", "add", "promote"];
-    assert_eq!(asked, all.map(|verb| format!("{verb} help bob@a.example")));
     let longest = "x".repeat(REASON_BYTES_MAX);
-    let (asked, _) = done(&mut available(), &item("role='none'", &longest), &[None]);
-    assert_eq!(asked, [format!("remove {longest} bob@a.example")]);
+    let (asked, _) = done(&mut available(), &item("affiliation='outcast'", &longest), &[None]);
+    assert_eq!(asked, [format!("outcast bob@a.example {longest}")]);
     let mut side = available();
-    let shown = says(&mut side, &item("role='none'", &format!("{longest}x")));
-    assert!(shown.contains("policy-violation") && words(&mut side).is_empty(), "{shown}");
+    for what in ["role='none'", "affiliation='outcast'"] {
+        let shown = says(&mut side, &item(what, &format!("{longest}x")));
+        assert!(shown.contains("policy-violation") && words(&mut side).is_empty(), "{shown}");
+    }
 }
 
 #[test]
@@ -191,25 +179,24 @@ fn a_room_is_destroyed_for_a_reason_and_for_another_one() {
 fn orders_that_are_refused_end_with_the_fault_of_the_book() {
     let remove = admin("set", "<item role='none' nick='bob'/><item role='none' nick='eve'/>");
     let leave = admin("set", "<item affiliation='none' jid='ann@a.example'/>");
+    let unregister = iq("set", ROOM, "<query xmlns='jabber:iq:register'><remove/></query>");
     for (stanza, why, condition) in [
         (&remove, ChatFault::Forbidden, "forbidden"),
         (&remove, ChatFault::NotMember, "forbidden"),
         (&remove, ChatFault::Busy, "resource-constraint"),
-        (&leave, ChatFault::Forbidden, "conflict"),
+        (&leave, ChatFault::LastOwner, "conflict"),
+        (&leave, ChatFault::Outranked, "not-allowed"),
+        (&unregister, ChatFault::Forbidden, "conflict"),
     ] {
         let (asked, shown) = done(&mut available(), stanza, &[Some(why)]);
         assert!(shown.contains(condition) && asked.len() == 1, "{why:?}: {shown}");
     }
-    // An admin or an owner in the room hears that somebody is not below it (5.1.1).
-    let mut side = available();
-    enters(&mut side, &[("bob", GroupRole::Owner, false), ("ann", GroupRole::Admin, false)], &[]);
-    let (_, shown) = done(&mut side, &remove, &[Some(ChatFault::Forbidden)]);
-    assert!(shown.contains("not-allowed"), "{shown}");
     let add = admin("set", "<item affiliation='member' jid='bob@a.example'/>");
     for (why, condition) in [
         (ChatFault::UnknownAccount, "item-not-found"),
         (ChatFault::GroupFull, "service-unavailable"),
         (ChatFault::BansFull, "resource-constraint"),
+        (ChatFault::InvitationNeeded, "not-acceptable"),
     ] {
         let (_, shown) = done(&mut available(), &add, &[Some(why)]);
         assert!(shown.contains(condition), "{why:?}: {shown}");
@@ -220,6 +207,11 @@ fn orders_that_are_refused_end_with_the_fault_of_the_book() {
         ("<item jid='bob@a.example'/>".to_owned(), "bad-request"),
         ("<item affiliation='outcast' jid='ann@a.example'/>".to_owned(), "conflict"),
         ("<item affiliation='king' jid='bob@a.example'/>".to_owned(), "bad-request"),
+        ("<item affiliation='none' role='none' nick='bob'/>".to_owned(), "bad-request"),
+        (
+            "<item role='none' nick='bob'/><item affiliation='member' jid='b@a.example'/>".into(),
+            "bad-request",
+        ),
         ("<item affiliation='member' jid='b b@a.example'/>".to_owned(), "jid-malformed"),
         ("<item affiliation='member' jid='a.example'/>".to_owned(), "item-not-found"),
         ("<item affiliation='none' jid='x@conference.a.example'/>".to_owned(), "item-not-found"),
@@ -415,7 +407,8 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
     says(&mut side, &owner("get", ""));
     let (number, range) = asks_for_members(&mut side);
     assert_eq!(range.count, 1);
-    let shown = told(&mut side, members(number, &TWO, true));
+    let owner_alone = [("ann", GroupRole::Owner, false)];
+    let shown = told(&mut side, members(number, &owner_alone, true));
     for (name, value) in
         [("roomname", "Lunch &amp; co"), ("moderatedroom", "1"), ("changesubject", "0")]
     {
@@ -426,31 +419,30 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
     }
     assert!(!shown.contains("whois"), "clients choose a value that is refused");
     assert!(shown.contains("<field label='Name' var='muc#roomconfig_roomname'"), "{shown}");
-    for (fields, orders) in [
-        (vec![], vec![]),
-        (vec![("whois", "anyone"), ("roomsecret", ""), ("maxusers", "none")], vec![]),
-        (vec![("roomname", "Lunch &amp; co"), ("moderatedroom", "0")], vec![]),
-        (vec![("roomname", "dinner")], vec!["rename dinner"]),
-        (vec![("moderatedroom", "true"), ("membersonly", "1")], vec!["close"]),
-        (vec![("membersonly", "0"), ("roomdesc", "Soup")], vec!["describe Soup", "unlock"]),
-        (vec![("roomname", "x"), ("moderatedroom", "1")], vec!["rename x", "close"]),
-        (vec![("publicroom", "0"), ("membersonly", "0")], vec!["unlock"]),
-        (vec![("publicroom", "1")], vec!["reveal"]),
-        (vec![("persistentroom", "1")], vec![]),
-        (vec![("roomname", "x"), ("persistentroom", "0")], vec!["unpersist", "rename x"]),
+    for (fields, expected) in [
+        (vec![], ""),
+        (vec![("whois", "anyone"), ("roomsecret", ""), ("maxusers", "none")], ""),
+        (
+            vec![("roomname", "Lunch &amp; co"), ("moderatedroom", "0")],
+            "title=Lunch & co closed=false",
+        ),
+        (
+            vec![("membersonly", "0"), ("roomdesc", "Soup"), ("publicroom", "1")],
+            "description=Soup unlocked=true public=true",
+        ),
+        (
+            vec![("roomname", "x"), ("persistentroom", "0"), ("membersonly", "true")],
+            "title=x unlocked=false temporary=true",
+        ),
     ] {
-        let mut side = available();
-        says(&mut side, &form(&fields));
-        let (number, _) = asks_for_members(&mut side);
-        let mut shown = told(&mut side, members(number, &TWO, false));
-        for order in &orders {
-            assert_eq!(shown, "");
-            let (number, given) = gives_order(&mut side);
-            assert_eq!(format!("{} {}", given.verb.word(), given.title).trim(), *order);
-            shown = changed(&mut side, number);
+        for answer in [None, Some(ChatFault::Unchanged)] {
+            let (asked, shown) = done(&mut available(), &form(&fields), &[answer]);
+            assert_eq!((asked[0].as_str(), shown.as_str()), (expected, DONE), "as a whole");
         }
-        assert_eq!(shown, DONE, "{fields:?}");
     }
+    let (_, shown) =
+        done(&mut available(), &form(&[("roomname", &long)]), &[Some(ChatFault::TooLarge)]);
+    assert!(shown.contains("policy-violation"), "{shown}");
     for (fields, condition) in [
         (vec![("enablearchiving", "0")], "not-acceptable"),
         (vec![("persistentroom", "never")], "bad-request"),
@@ -463,7 +455,6 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
         (vec![("maxusers", "2")], "not-acceptable"),
         (vec![("roomowners", "bob@a.example")], "not-acceptable"),
         (vec![("changesubject", "1")], "not-acceptable"),
-        (vec![("membersonly", "1"), ("roomname", &long)], "policy-violation"),
         (vec![("moderatedroom", "perhaps")], "bad-request"),
     ] {
         let mut side = available();
@@ -479,23 +470,56 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
 }
 
 #[test]
-fn what_strangers_are_told_no_more_is_so_before_the_room_has_another_name() {
-    let mut side = available();
-    let field = |(name, value)| {
-        format!("<field var='muc#roomconfig_{name}'><value>{value}</value></field>")
+fn that_the_configuration_has_changed_is_shown_once_and_before_the_result() {
+    const CONFIGURED: &str = "<status code='104'/>";
+    let form = "<query xmlns='http://jabber.org/protocol/muc#owner'>\
+        <x xmlns='jabber:x:data' type='submit'/></query>";
+    let changes = [(GroupVerb::Unlock, ""), (GroupVerb::Rename, "Tea"), (GroupVerb::Reveal, "")];
+    let changes =
+        changes.map(|(verb, title)| GroupChange { verb, title: title.into(), members: Vec::new() });
+    let content = GroupChange::content_of(&changes);
+    let answer = |seq, again| {
+        move |number| {
+            let group = address(ROOM);
+            ChatDelivery::Changed(Box::new(GroupChanged {
+                number,
+                group,
+                id: 5,
+                seq,
+                at_ms: 9,
+                again,
+            }))
+        }
     };
-    let fields = [("roomname", "x"), ("membersonly", "1"), ("publicroom", "0")].map(field).concat();
-    let form = format!("<x xmlns='jabber:x:data' type='submit'>{fields}</x>");
-    let query = format!("<query xmlns='http://jabber.org/protocol/muc#owner'>{form}</query>");
-    says(&mut side, &iq("set", ROOM, &query));
-    let (number, _) = asks_for_members(&mut side);
-    let ChatDelivery::Members(page) = members(number, &TWO, false) else { panic!("a page") };
-    let page = MembersPage { public: true, unlocked: true, ..*page };
-    told(&mut side, ChatDelivery::Members(Box::new(page)));
-    for verb in ["hide", "lock", "rename"] {
-        let (number, given) = gives_order(&mut side);
-        assert_eq!(given.verb.word(), verb);
-        changed(&mut side, number);
+    let mut side = inside();
+    says(&mut side, &iq("set", ROOM, form));
+    let (number, _) = asks_room(&mut side);
+    let shown = stanzas(&told(&mut side, answer(5, false)(number)));
+    assert!(shown.len() == 2 && shown[0].contains(CONFIGURED) && shown[1] == DONE, "{shown:?}");
+    let shown = comes(&mut side, 13, said("ann", 5, content.clone()));
+    assert!(shown.contains("<subject>Tea</subject>") && !shown.contains(CONFIGURED), "{shown}");
+    let shown = comes(&mut side, 14, said("bob", 6, content.clone()));
+    assert_eq!(shown.matches(CONFIGURED).count(), 1, "another one's: {shown}");
+    // The change comes first.
+    says(&mut side, &iq("set", ROOM, form));
+    let (number, _) = asks_room(&mut side);
+    assert!(comes(&mut side, 15, said("ann", 7, content)).contains(CONFIGURED));
+    assert_eq!(told(&mut side, answer(7, false)(number)), DONE);
+    says(&mut side, &iq("set", ROOM, form));
+    let (number, _) = asks_room(&mut side);
+    assert_eq!(told(&mut side, answer(8, true)(number)), DONE, "it was so before");
+}
+
+#[test]
+fn the_form_of_a_room_is_for_its_owners() {
+    let get = iq("get", ROOM, "<query xmlns='http://jabber.org/protocol/muc#owner'/>");
+    for (role, is_shown) in [(GroupRole::Owner, true), (GroupRole::Admin, false)] {
+        let mut side = available();
+        says(&mut side, &get);
+        let (number, _) = asks_for_members(&mut side);
+        let all = [("bob", GroupRole::Owner, false), ("ann", role, false)];
+        let shown = told(&mut side, members(number, &all, false));
+        assert_eq!((shown.contains("<field"), shown.contains("<forbidden")), (is_shown, !is_shown));
     }
 }
 
@@ -511,15 +535,6 @@ fn a_temporary_room_says_that_it_is_and_becomes_persistent_by_its_form() {
     let (number, _) = asks_for_members(&mut side);
     let shown = told(&mut side, temporary(number));
     assert!(shown.contains("'muc_temporary'") && !shown.contains("'muc_persistent'"), "{shown}");
-    let field = "<field var='muc#roomconfig_persistentroom'><value>1</value></field>";
-    let form = format!("<x xmlns='jabber:x:data' type='submit'>{field}</x>");
-    let query = format!("<query xmlns='http://jabber.org/protocol/muc#owner'>{form}</query>");
-    says(&mut side, &iq("set", ROOM, &query));
-    let (number, _) = asks_for_members(&mut side);
-    assert_eq!(told(&mut side, temporary(number)), "");
-    let (number, given) = gives_order(&mut side);
-    assert_eq!(given.verb, GroupVerb::Persist);
-    assert_eq!(changed(&mut side, number), DONE);
 }
 
 #[test]

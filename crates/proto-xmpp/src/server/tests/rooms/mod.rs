@@ -349,26 +349,37 @@ fn a_new_room_is_locked_until_its_first_form_and_then_what_settings_and_form_say
     };
     let locked = field("membersonly", "1") + &field("publicroom", "0");
     for (is_open, is_public, fields, expected) in [
-        (true, true, String::new(), vec!["unlock", "reveal"]),
-        (true, true, locked, vec![]),
-        (true, false, String::new(), vec!["unlock"]),
-        (false, false, field("membersonly", "0"), vec!["unlock"]),
-        (false, true, String::new(), vec!["reveal"]),
+        (true, true, String::new(), "unlocked=true public=true"),
+        (true, true, locked, "unlocked=false public=false"),
+        (true, false, String::new(), "unlocked=true public=false"),
+        (false, false, field("membersonly", "0"), "unlocked=true public=false"),
+        (false, true, String::new(), "unlocked=false public=true"),
     ] {
         let mut side = available();
         (side.limits.chat.rooms_open, side.limits.chat.rooms_public) = (is_open, is_public);
         makes_room(&mut side);
-        says(&mut side, &form("submit", &fields));
-        let (number, _) = asks_for_members(&mut side);
-        told(&mut side, members(number, &TWO, false));
-        let mut orders = Vec::new();
-        for _ in &expected {
-            let (number, order) = gives_order(&mut side);
-            orders.push(order.verb.word());
-            changed(&mut side, number);
+        for answer in [Some(ChatFault::TooLarge), None] {
+            says(&mut side, &form("submit", &fields));
+            let (number, wanted) = configures(&mut side);
+            let wanted = administration::settings(&wanted);
+            assert_eq!(wanted, expected, "{is_open} {is_public} {fields}, refused at first");
+            match answer {
+                Some(why) => failed(&mut side, number, why),
+                None => changed(&mut side, number),
+            };
         }
-        assert_eq!(orders, expected, "{is_open} {is_public} {fields}");
-        assert!(words(&mut side).is_empty());
+        says(&mut side, &form("submit", ""));
+        assert_eq!(configures(&mut side).1, GroupSettings::default(), "it is new no more");
+    }
+}
+
+/// The only request to the room is a form of settings.
+fn configures(side: &mut Side) -> (u32, GroupSettings) {
+    match asks_room(side) {
+        (number, OccupancyAsk::Change { change: RoomChange::Settings(wanted), .. }) => {
+            (number, *wanted)
+        }
+        other => panic!("{other:?}"),
     }
 }
 
@@ -407,15 +418,15 @@ fn a_new_room_is_gone_when_its_first_form_is_cancelled_before_anything_happens_i
         }
         for kind in &answered {
             says(&mut side, &form(kind, ""));
-            let (number, _) = asks_for_members(&mut side);
-            told(&mut side, members(number, &TWO, false));
+            let (number, _) = configures(&mut side);
+            changed(&mut side, number);
         }
         says(&mut side, &form("cancel", ""));
         match asks(&mut side) {
             ChatRequest::Group { order, .. } => {
                 assert!(is_gone && order.verb == GroupVerb::Dissolve);
             }
-            ChatRequest::Members { .. } => assert!(!is_gone),
+            ChatRequest::Room(_) => assert!(!is_gone),
             other => panic!("{other:?}"),
         }
     }

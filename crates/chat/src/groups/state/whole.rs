@@ -1,0 +1,430 @@
+//! Changes that are made as a whole, or not at all: the settings of a form, and a list of
+//! affiliations (XEP-0045 9, 10).
+//!
+//! Each becomes a list of changes, which one message announces. Pure, and part of the state.
+//! Invariant: what is so already is no change; whoever is judged is judged by the state before all
+//! of them, and the group keeps an owner behind all of them.
+
+use super::{GroupState, Most, Named, Verdict};
+use base::hash::HashKey;
+use model::account::{AccountAddress, AccountId};
+use model::chat::{
+    Affiliation, ChatFault, EXTRA_BYTES_MAX, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupChange,
+    GroupMember, GroupRole as Role, GroupSettings, GroupVerb, REASON_BYTES_MAX,
+};
+use model::timeline::TimelineId;
+use std::collections::HashMap;
+
+/// An account, and the affiliation that it is to have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Affiliated {
+    pub account: Named,
+    pub affiliation: Affiliation,
+    pub reason: Box<str>,
+    /// Whether the account may be made a member, if it is none yet.
+    pub consent: Consent,
+}
+
+/// Whether an account may be made a member by another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Consent {
+    Given,
+    /// The account is to be invited.
+    Needed,
+    /// The account has blocked the other one.
+    Refused,
+}
+
+/// Changes that one message is to announce.
+struct Changes(Vec<GroupChange>);
+
+impl Changes {
+    /// Puts a change of an account behind the others, beside those of the same kind.
+    fn put(&mut self, verb: GroupVerb, reason: &str, member: &GroupMember) {
+        let is_it = |it: &&mut GroupChange| it.verb == verb && *it.title == *reason;
+        match self.0.iter_mut().find(is_it) {
+            Some(change) => change.members.push(member.clone()),
+            None => {
+                let (title, members) = (reason.into(), vec![member.clone()]);
+                self.0.push(GroupChange { verb, title, members });
+            }
+        }
+    }
+
+    /// The verdict; `Unchanged`, if there is nothing to change.
+    fn verdict(self) -> Result<Verdict, ChatFault> {
+        match self.0.is_empty() {
+            true => Err(ChatFault::Unchanged),
+            false if GroupChange::content_of(&self.0).extra.len() > EXTRA_BYTES_MAX => {
+                Err(ChatFault::TooLarge)
+            }
+            false => Ok(Verdict::Change(self.0)),
+        }
+    }
+}
+
+/// The order in which changes of a list are made: whoever is banned cannot be added, and whoever is
+/// no member cannot become an admin.
+const ORDER: [GroupVerb; 10] = [
+    GroupVerb::Unban,
+    GroupVerb::Add,
+    GroupVerb::Invite,
+    GroupVerb::AddOwner,
+    GroupVerb::RemoveOwner,
+    GroupVerb::Demote,
+    GroupVerb::Promote,
+    GroupVerb::Remove,
+    GroupVerb::Leave,
+    GroupVerb::Ban,
+];
+
+const fn affiliation_of(role: Role) -> Affiliation {
+    match role {
+        Role::Member => Affiliation::Member,
+        Role::Admin => Affiliation::Admin,
+        Role::Owner => Affiliation::Owner,
+    }
+}
+
+impl GroupState {
+    /// The verdict on the settings that an owner wants, or an operator.
+    pub(super) fn judge_settings(
+        &self,
+        (by, is_operator): (TimelineId, bool),
+        wanted: &GroupSettings,
+    ) -> Result<Verdict, ChatFault> {
+        self.is_there()?;
+        if !is_operator && self.member(by)?.role != Role::Owner {
+            return Err(ChatFault::Forbidden);
+        }
+        let GroupSettings { title, description, closed, unlocked, public, temporary } = wanted;
+        let is_long = |text: &Option<Box<str>>| {
+            text.as_ref().is_some_and(|text| text.len() > GROUP_TITLE_BYTES_MAX)
+        };
+        if is_long(title) || is_long(description) {
+            return Err(ChatFault::TooLarge);
+        }
+        let text = |text: &Option<Box<str>>, is: &str, verb| {
+            let title = text.clone().filter(|text| **text != *is)?;
+            Some(GroupChange { verb, title, members: Vec::new() })
+        };
+        let either = |wanted: &Option<bool>, is: bool, verbs: [GroupVerb; 2]| {
+            let wanted = wanted.filter(|wanted| *wanted != is)?;
+            let (title, members) = (Box::default(), Vec::new());
+            Some(GroupChange { verb: verbs[usize::from(wanted)], title, members })
+        };
+        use GroupVerb::{Close, Describe, Hide, Lock, Open, Persist, Rename, Reveal, Unlock};
+        let of_room = [
+            either(temporary, self.is_temporary, [Persist, GroupVerb::Unpersist]),
+            either(unlocked, self.is_unlocked(), [Lock, Unlock]),
+            either(public, self.is_public, [Hide, Reveal]),
+        ];
+        // A channel is open to all subscribers, is in no list, and has no known attendance.
+        if self.is_channel && of_room.iter().any(Option::is_some) {
+            return Err(ChatFault::Invalid);
+        }
+        let of_group = [
+            text(title, &self.title, Rename),
+            text(description, &self.description, Describe),
+            either(closed, self.closed, [Open, Close]),
+        ];
+        Changes(of_group.into_iter().chain(of_room).flatten().collect()).verdict()
+    }
+
+    /// The verdict on affiliations that an account wants to set, or an operator.
+    pub(super) fn judge_affiliations(
+        &self,
+        home: HashKey,
+        (by, is_operator): (TimelineId, bool),
+        (wanted, most): (&[Affiliated], Most),
+    ) -> Result<Verdict, ChatFault> {
+        self.is_there()?;
+        let rank = if is_operator { Role::Owner } else { self.member(by)?.role };
+        let own = self.members.get(&by).map(|it| &it.member.address).filter(|_| !is_operator);
+        let members = self.named(wanted)?;
+        let (mut changes, mut owners) = (Changes(Vec::new()), HashMap::new());
+        let mut count = 0;
+        for it in wanted {
+            let (address, id) = &it.account;
+            let member = members.get(address).copied();
+            let is_own = own == Some(address);
+            let is_invited = member.is_some_and(|(_, role)| role.is_none());
+            let now_is = match member.and_then(|(_, role)| role) {
+                Some(role) => affiliation_of(role),
+                None if self.banned.contains_key(address) => Affiliation::Outcast,
+                None => Affiliation::None,
+            };
+            if it.reason.len() > REASON_BYTES_MAX {
+                return Err(ChatFault::TooLarge);
+            }
+            let is_invitation_over = is_invited && it.affiliation == Affiliation::None;
+            if now_is == it.affiliation && !is_invitation_over {
+                continue;
+            }
+            ranks((rank, is_own), now_is, it.affiliation)?;
+            let account = || Some(GroupMember { address: address.clone(), id: (*id)? });
+            let account = member.map(|(member, _)| member.clone()).or_else(account);
+            let account = account.ok_or(ChatFault::UnknownAccount)?;
+            owners.insert(address, it.affiliation == Affiliation::Owner);
+            for verb in self.steps(home, (it, &account), now_is, is_operator)? {
+                count += usize::from(matches!(verb, GroupVerb::Add | GroupVerb::Invite));
+                let verb =
+                    if is_own && verb == GroupVerb::Remove { GroupVerb::Leave } else { verb };
+                changes.put(verb, &it.reason, &account);
+            }
+        }
+        changes.0.sort_by_key(|it| ORDER.iter().position(|verb| *verb == it.verb));
+        let bans = changes.0.iter().filter(|it| it.verb == GroupVerb::Ban);
+        let bans: usize = bans.map(|it| it.members.len()).sum();
+        if count > 0 && self.len() + count > most.members {
+            return Err(ChatFault::GroupFull);
+        }
+        if bans > 0 && self.banned.len() + bans > most.banned {
+            return Err(ChatFault::BansFull);
+        }
+        let is_owner = |it: &GroupMember| owners.get(&it.address).copied();
+        let mut stay = self.members.iter().filter(|(inbox, it)| it.is_owner_here(inbox));
+        let is_new = |it: &GroupMember| is_owner(it) == Some(true) && it.id != AccountId::FOREIGN;
+        let is_kept = stay.any(|(_, it)| is_owner(&it.member) != Some(false))
+            || changes.0.iter().flat_map(|it| &it.members).any(is_new);
+        if !is_kept {
+            return Err(ChatFault::LastOwner);
+        }
+        changes.verdict()
+    }
+
+    /// The members and the invited accounts among those that a list names, with the roles of the
+    /// members. The fault if the list names one twice, or too many.
+    fn named<'a>(
+        &'a self,
+        wanted: &'a [Affiliated],
+    ) -> Result<HashMap<&'a AccountAddress, (&'a GroupMember, Option<Role>)>, ChatFault> {
+        let named: HashMap<_, _> = wanted.iter().map(|it| (&it.account.0, ())).collect();
+        if wanted.len() > GROUP_NAMED_MAX {
+            return Err(ChatFault::TooLarge);
+        }
+        if named.len() < wanted.len() {
+            return Err(ChatFault::Invalid);
+        }
+        let invited = self.invited.values().map(|it| (it, None));
+        let all = invited.chain(self.members.values().map(|it| (&it.member, Some(it.role))));
+        let all = all.filter(|(member, _)| named.contains_key(&member.address));
+        Ok(all.map(|(member, role)| (&member.address, (member, role))).collect())
+    }
+
+    /// The verbs by which an account gets another affiliation than it has.
+    fn steps(
+        &self,
+        home: HashKey,
+        (it, account): (&Affiliated, &GroupMember),
+        now_is: Affiliation,
+        is_operator: bool,
+    ) -> Result<Vec<GroupVerb>, ChatFault> {
+        use Affiliation::{Admin, Member, None, Outcast, Owner};
+        let inbox = account.address.inbox(home, account.id);
+        let mut verbs = Vec::new();
+        if it.affiliation >= Member && now_is < Member {
+            if now_is == Outcast {
+                verbs.push(GroupVerb::Unban);
+            }
+            let went = self.leavers.went(inbox) && !is_operator;
+            match it.consent {
+                Consent::Refused => return Err(ChatFault::UnknownAccount),
+                Consent::Given if !went => verbs.push(GroupVerb::Add),
+                // It would be no member, and so no admin and no owner.
+                _ if self.is_channel || it.affiliation > Member => {
+                    return Err(ChatFault::InvitationNeeded);
+                }
+                _ if self.is_invited(inbox) => {}
+                _ => verbs.push(GroupVerb::Invite),
+            }
+        }
+        match (now_is, it.affiliation) {
+            (_, Owner) => verbs.push(GroupVerb::AddOwner),
+            (Owner, Admin) => verbs.push(GroupVerb::RemoveOwner),
+            (_, Admin) => verbs.push(GroupVerb::Promote),
+            (Owner, Member) => verbs.extend([GroupVerb::RemoveOwner, GroupVerb::Demote]),
+            (Admin, Member) => verbs.push(GroupVerb::Demote),
+            (Outcast, None) => verbs.push(GroupVerb::Unban),
+            (_, None) => verbs.push(GroupVerb::Remove),
+            (_, Outcast) => verbs.push(GroupVerb::Ban),
+            (_, Member) => {}
+        }
+        Ok(verbs)
+    }
+}
+
+/// Whether an account of this rank may give another one, or itself, this affiliation (5.2.1). Each
+/// may give up what it is.
+fn ranks(
+    (rank, is_own): (Role, bool),
+    now_is: Affiliation,
+    wanted: Affiliation,
+) -> Result<(), ChatFault> {
+    let is_high = now_is.max(wanted) >= Affiliation::Admin;
+    match rank {
+        _ if is_own && wanted < now_is && wanted != Affiliation::Outcast => Ok(()),
+        Role::Member => Err(ChatFault::Forbidden),
+        Role::Admin if is_high => Err(ChatFault::Outranked),
+        Role::Owner if is_own => Err(ChatFault::LastOwner), // it bans itself (9.1)
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::groups::state::Abroad;
+
+    const HOME: HashKey = HashKey::new(1, 2);
+    const MOST: Most = Most { members: 8, banned: 2 };
+
+    fn member(text: &str) -> GroupMember {
+        let address = AccountAddress::parse(text, "a.example").expect("right");
+        let is_foreign = address.domain() != "a.example";
+        GroupMember { address, id: if is_foreign { AccountId::FOREIGN } else { AccountId(1) } }
+    }
+
+    /// Ann owns it, Bob is an admin, Carol a member, Dave was one and left, Eve is banned.
+    fn lunch() -> GroupState {
+        let mut state = GroupState::default();
+        let changes = [
+            (GroupVerb::Create, "ann bob carol dave"),
+            (GroupVerb::Promote, "bob"),
+            (GroupVerb::Leave, "dave"),
+            (GroupVerb::Ban, "eve"),
+        ];
+        for (id, (verb, names)) in (1..).zip(changes) {
+            let members = names.split(' ').map(member).collect();
+            state.apply(HOME, id, &GroupChange { verb, title: "Lunch".into(), members });
+        }
+        state
+    }
+
+    fn told(verdict: Result<Verdict, ChatFault>) -> String {
+        let all = match verdict {
+            Ok(Verdict::Change(all)) => all,
+            Ok(other) => panic!("{other:?}"),
+            Err(why) => return why.name().into(),
+        };
+        let one = |it: &GroupChange| {
+            let names = it.members.iter().map(|one| format!(" {}", one.address.name()));
+            let title = Some(&*it.title).filter(|it| !it.is_empty());
+            let title = title.map_or_else(String::new, |it| format!(" \"{it}\""));
+            format!("{}{}{title}", it.verb.word(), names.collect::<String>())
+        };
+        all.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    fn sets(state: &GroupState, by: &str, items: &[(&str, Affiliation)]) -> String {
+        let by = member(by);
+        let wanted = items.iter().map(|(name, affiliation)| {
+            let one = member(name);
+            let consent = match *name {
+                "shy" => Consent::Needed,
+                "foe" => Consent::Refused,
+                _ => Consent::Given,
+            };
+            let id = Some(one.id).filter(|_| *name != "nobody");
+            let (account, reason) = ((one.address, id), Box::default());
+            Affiliated { account, affiliation: *affiliation, reason, consent }
+        });
+        let wanted: Vec<_> = wanted.collect();
+        let by = (by.address.inbox(HOME, by.id), false);
+        told(state.judge_affiliations(HOME, by, (&wanted, MOST)))
+    }
+
+    #[test]
+    fn an_affiliation_is_what_is_to_be_done_for_it_and_each_rank_gives_its_own() {
+        use Affiliation::{Admin, Member, None, Outcast, Owner};
+        let state = lunch();
+        for (by, whom, affiliation, expected) in [
+            ("ann", "carol", Owner, "add-owner carol"),
+            ("ann", "frank", Owner, "add frank, add-owner frank"),
+            ("ann", "frank", Admin, "add frank, promote frank"),
+            ("ann", "eve", Admin, "unban eve, add eve, promote eve"),
+            ("ann", "eve", None, "unban eve"),
+            ("ann", "bob", Member, "demote bob"),
+            ("ann", "bob", Admin, "unchanged"),
+            ("ann", "carol", None, "remove carol"),
+            ("ann", "frank", None, "unchanged"),
+            ("ann", "nobody", None, "unchanged"),
+            ("ann", "nobody", Member, "unknown_account"),
+            ("ann", "bob", Outcast, "ban bob"),
+            ("ann", "dave", Member, "invite dave"),
+            ("ann", "dave", Owner, "invitation_needed"),
+            ("ann", "shy", Member, "invite shy"),
+            ("ann", "shy", Admin, "invitation_needed"),
+            ("ann", "foe", Member, "unknown_account"),
+            ("ann", "ann", Member, "last_owner"),
+            ("ann", "ann", None, "last_owner"),
+            ("bob", "carol", Outcast, "ban carol"),
+            ("bob", "frank", Member, "add frank"),
+            ("bob", "carol", Admin, "outranked"),
+            ("bob", "ann", None, "outranked"),
+            ("bob", "bob", Owner, "outranked"),
+            ("bob", "bob", Member, "demote bob"),
+            ("bob", "bob", None, "leave bob"),
+            ("carol", "carol", Owner, "forbidden"),
+            ("carol", "carol", None, "leave carol"),
+            ("carol", "frank", Member, "forbidden"),
+            ("frank", "frank", Member, "not_member"),
+        ] {
+            assert_eq!(sets(&state, by, &[(whom, affiliation)]), expected, "{by} {whom}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_judged_as_a_whole_before_anything_is_done() {
+        use Affiliation::{Admin, Member, None, Outcast, Owner};
+        let mut state = lunch();
+        assert_eq!(sets(&state, "bob", &[("frank", Member), ("ann", None)]), "outranked");
+        let all = [("frank", Admin), ("eve", Admin), ("carol", Outcast), ("ann", Owner)];
+        let expected = "unban eve, add frank eve, promote frank eve, ban carol";
+        assert_eq!(sets(&state, "ann", &all), expected);
+        assert_eq!(sets(&state, "ann", &[("carol", None), ("carol", Owner)]), "invalid");
+        let others = [("f1", Outcast), ("f2", Outcast)];
+        assert_eq!(sets(&state, "ann", &others), "bans_full");
+        let many = ["m1", "m2", "m3", "m4", "m5", "m6"].map(|name| (name, Member));
+        assert_eq!(sets(&state, "ann", &many), "group_full");
+        // Owners of other servers do not keep it.
+        let handed = [("bob", Owner), ("ann", Member)];
+        assert_eq!(sets(&state, "ann", &handed), "add-owner bob, remove-owner ann, demote ann");
+        let abroad = [("kim@b.example", Owner), ("ann", Member)];
+        assert_eq!(sets(&state, "ann", &abroad), "last_owner");
+        for (id, (verb, name)) in (9..).zip([(GroupVerb::AddOwner, "bob")]) {
+            let change = GroupChange { verb, title: "".into(), members: vec![member(name)] };
+            state.apply(HOME, id, &change);
+        }
+        assert_eq!(sets(&state, "ann", &[("ann", Member)]), "remove-owner ann, demote ann");
+        assert_eq!(sets(&state, "ann", &[("ann", Outcast)]), "last_owner", "nobody bans itself");
+        assert_eq!(sets(&state, "bob", &[("ann", None)]), "remove ann");
+        assert_eq!(sets(&state, "bob", &[("ann", None), ("bob", None)]), "last_owner");
+        let Abroad { all } = state.foreign();
+        assert!(all.is_empty());
+    }
+
+    #[test]
+    fn settings_are_one_change_by_an_owner_of_what_is_otherwise() {
+        let state = lunch();
+        let sets = |by: &str, wanted: &GroupSettings| {
+            let by = member(by);
+            told(state.judge_settings((by.address.inbox(HOME, by.id), false), wanted))
+        };
+        let wanted = GroupSettings {
+            title: Some("Tea".into()),
+            description: Some("".into()),
+            closed: Some(false),
+            unlocked: Some(true),
+            public: Some(true),
+            temporary: Some(true),
+        };
+        assert_eq!(sets("ann", &wanted), "rename \"Tea\", unpersist, unlock, reveal");
+        assert_eq!(sets("bob", &wanted), "forbidden");
+        assert_eq!(sets("frank", &wanted), "not_member");
+        assert_eq!(sets("ann", &GroupSettings::default()), "unchanged");
+        let title = Some("x".repeat(GROUP_TITLE_BYTES_MAX + 1).into());
+        let long = GroupSettings { title, unlocked: Some(true), ..GroupSettings::default() };
+        assert_eq!(sets("ann", &long), "too_large");
+    }
+}
