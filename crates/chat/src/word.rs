@@ -219,6 +219,8 @@ pub enum PeerReply {
     Room(Box<RoomEntered>),
     /// An occupant of the room.
     Occupant(Arc<Occupant>),
+    /// Occupants of a room.
+    Occupants(Box<[Arc<Occupant>]>),
     /// The device has this name in the room.
     Renamed(Box<str>),
     /// The session is in the chatroom.
@@ -424,6 +426,7 @@ impl PeerReply {
             PeerReply::Nodes(result) => result.as_ref().as_ref().map_or(0, NodesFound::weight),
             PeerReply::NotAdded(some) => some.weight(),
             PeerReply::Occupant(it) => it.weight(),
+            PeerReply::Occupants(all) => size_of_val(&**all),
             PeerReply::Renamed(nick) => nick.len(),
             PeerReply::Account(_) | PeerReply::Stored(_) | PeerReply::Done => 0,
         }

@@ -125,11 +125,16 @@ impl Chat {
         let Some(group) = self.groups.known.get_mut(&conversation) else { return };
         let VoiceAsked { by, group: address } = asked;
         let visitor = self.occupants.one_of(conversation, by);
-        let visitor = visitor.filter(|it| it.role.is_none() && it.silent);
-        let who = group.state.voiceless(by).or_else(|| visitor.map(|it| it.account.clone()));
+        // In the room a moderator may have decided who has a voice.
+        let who = match visitor {
+            Some(it) => Some(&it.account).filter(|_| it.silent).cloned(),
+            None => group.state.voiceless(by),
+        };
         let who = who.filter(|_| group.voices.takes(now, by));
         let Some(who) = who else { return fx.counters.count(ChatCounter::TransientsDropped) };
-        let moderators = group.state.moderators();
+        let mut moderators = group.state.moderators();
+        let room = self.occupants.room(conversation);
+        moderators.extend(room.map(|room| room.moderators()).unwrap_or_default());
         self.tell_aside(moderators, GroupAside { group: address, who, what: AsideWhat::Voice }, fx);
     }
 

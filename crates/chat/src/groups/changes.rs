@@ -187,7 +187,11 @@ impl Chat {
         let limits = &self.settings.limits.chat;
         let [members, banned] =
             [limits.group_members_max, limits.group_banned_max].map(|it| it as usize);
-        let by = (order.route.from, order.is_operator);
+        // The subject is a moderator's, too, while it is in the room (8.1).
+        let is_subject = matches!(&order.wish, Wanted::One(it) if it.verb == GroupVerb::Rename);
+        let (conversation, from) = (order.route.conversation, order.route.from);
+        let moderates = is_subject && self.occupants.moderates(conversation, from);
+        let by = (from, order.is_operator || moderates);
         let verdict = state.judge(self.settings.home, by, order, Most { members, banned })?;
         if let Verdict::Change(changes) = &verdict {
             let is_any = |verb| changes.iter().any(|it| it.verb == verb);

@@ -10,7 +10,9 @@
 
 use crate::groups::nicks::key_of;
 use model::account::AccountAddress;
-use model::chat::{ChatFault, GroupRole, Occupant, OccupantShow};
+use model::chat::{
+    ChatFault, GroupRole, Occupant, OccupantName, OccupantShow, ROLES_LISTED_MAX, RoomRole,
+};
 use model::id::{SessionRef, ShardId};
 use model::timeline::TimelineId;
 use std::collections::{BTreeMap, HashMap};
@@ -69,8 +71,8 @@ pub(crate) struct Room {
     accounts: HashMap<TimelineId, Vec<Seated>>,
     nicks: BTreeMap<Box<str>, TimelineId>,
     pub seats: usize,
-    /// Visitors whose voice a moderator has given or taken, while they are here.
-    voices: HashMap<TimelineId, bool>,
+    /// Roles that moderators have given to accounts below admins, while these are here.
+    roles: HashMap<TimelineId, RoomRole>,
     /// The number of the last news.
     pub last: u64,
     /// Whether the room is too large for everybody to be told of everybody.
@@ -97,10 +99,15 @@ pub(crate) struct Newcomer {
     pub standing: Standing,
 }
 
-/// The standing of an occupant: of a visitor a moderator may have decided whether it speaks.
-fn heard((role, silent): Standing, voice: Option<&bool>) -> Standing {
-    let voice = voice.filter(|_| role.is_none());
-    (role, voice.map_or(silent, |voice| !voice))
+/// An occupant's role as a member, whether it may say nothing, and whether it moderates: of one
+/// below the admins, a moderator may have decided that.
+fn heard((role, silent): Standing, given: Option<&RoomRole>) -> (Option<GroupRole>, bool, bool) {
+    match given.filter(|_| role <= Some(GroupRole::Member)) {
+        Some(RoomRole::Moderator) => (role, false, true),
+        Some(RoomRole::Participant) => (role, false, false),
+        Some(RoomRole::Visitor | RoomRole::None) => (role, true, false),
+        None => (role, silent, false),
+    }
 }
 
 fn hearers<'a>(all: impl Iterator<Item = (TimelineId, &'a Seated)>) -> Hearers {
@@ -148,11 +155,31 @@ impl Room {
         Some((inbox, it.shown.clone()))
     }
 
-    /// The occupant with a name, or of an account, and its inbox.
-    pub(crate) fn found(&self, whom: &str) -> Option<(TimelineId, Arc<Occupant>)> {
+    /// The occupant that a request names, and its inbox.
+    pub(crate) fn found(&self, whom: &OccupantName) -> Option<(TimelineId, Arc<Occupant>)> {
         let of = |(inbox, it): (TimelineId, &Seated)| (inbox, it.shown.clone());
-        let is_it = |(_, it): &(TimelineId, &Seated)| it.shown.account.as_str() == whom;
-        self.named(whom).or_else(|| seated(&self.accounts).find(is_it).map(of))
+        match whom {
+            OccupantName::Nick(nick) => self.named(nick),
+            OccupantName::Account(account) => {
+                let is_it = |(_, it): &(TimelineId, &Seated)| it.shown.account == *account;
+                seated(&self.accounts).find(is_it).map(of)
+            }
+        }
+    }
+
+    /// The occupants with a role, in the order of their names; one more than may be listed.
+    pub(crate) fn with_role(&self, role: RoomRole) -> Box<[Arc<Occupant>]> {
+        let all = self.nicks.keys().filter_map(|key| self.named(key)).map(|(_, it)| it);
+        all.filter(|it| it.room_role() == role).take(ROLES_LISTED_MAX + 1).collect()
+    }
+
+    /// The accounts below admins that moderate the room, with their inboxes.
+    pub(crate) fn moderators(&self) -> Vec<(TimelineId, AccountAddress)> {
+        let is_one = |(_, role): &(&TimelineId, &RoomRole)| **role == RoomRole::Moderator;
+        let inboxes = self.roles.iter().filter(is_one).map(|(inbox, _)| *inbox);
+        let account =
+            |inbox| Some((inbox, self.accounts.get(&inbox)?.first()?.shown.account.clone()));
+        inboxes.filter_map(account).collect()
     }
 
     /// The occupants of an account.
@@ -174,7 +201,7 @@ impl Room {
         if self.nicks.len() <= most {
             return all.collect();
         }
-        let is_moderator = |it: &Arc<Occupant>| it.role > Some(GroupRole::Member);
+        let is_moderator = |it: &Arc<Occupant>| it.is_moderator();
         let (mut first, rest): (Vec<_>, Vec<_>) = all.partition(is_moderator);
         first.extend(rest);
         first.truncate(most);
@@ -276,19 +303,25 @@ impl Room {
         Ok((former, renamed))
     }
 
-    /// Gives a visitor a voice, or takes it, until it leaves.
-    pub(crate) fn sets_voice(&mut self, inbox: TimelineId, voice: bool) {
-        self.voices.insert(inbox, voice);
+    /// Gives an account below the admins a role until it leaves; none: what its standing gives it.
+    pub(crate) fn sets_role(&mut self, inbox: TimelineId, role: Option<RoomRole>) {
+        match role {
+            Some(role) => _ = self.roles.insert(inbox, role),
+            None => _ = self.roles.remove(&inbox),
+        }
     }
 
     /// Sets the standing of an account; returns its occupants that are otherwise now.
     pub(crate) fn stands(&mut self, inbox: TimelineId, of: Standing) -> Vec<Arc<Occupant>> {
-        let of = heard(of, self.voices.get(&inbox));
-        let (role, silent) = of;
+        if of.0 > Some(GroupRole::Member) {
+            self.roles.remove(&inbox); // it has a higher one, and none of it when it loses that
+        }
+        let of = heard(of, self.roles.get(&inbox));
+        let (role, silent, moderates) = of;
         let all = self.accounts.get_mut(&inbox).into_iter().flatten();
         let mut changed = Vec::new();
-        for it in all.filter(|it| (it.shown.role, it.shown.silent) != of) {
-            it.shown = Arc::new(Occupant { role, silent, ..(*it.shown).clone() });
+        for it in all.filter(|it| (it.shown.role, it.shown.silent, it.shown.moderates) != of) {
+            it.shown = Arc::new(Occupant { role, silent, moderates, ..(*it.shown).clone() });
             changed.push(it.shown.clone());
         }
         if !changed.is_empty() {
@@ -322,6 +355,11 @@ impl Occupants {
         self.rooms.get(&conversation)?.accounts.get(&inbox)?.first().map(|it| &it.shown)
     }
 
+    /// Whether an account moderates a room that it is in.
+    pub(crate) fn moderates(&self, conversation: TimelineId, inbox: TimelineId) -> bool {
+        self.one_of(conversation, inbox).is_some_and(|it| it.is_moderator())
+    }
+
     /// Puts a device into a room. Returns the devices that are told, the occupant that it is, and
     /// whether that one is new, or otherwise than before.
     pub(crate) fn enter(
@@ -332,14 +370,14 @@ impl Occupants {
     ) -> Result<(Hearers, Arc<Occupant>, bool), ChatFault> {
         let Newcomer { inbox, account, nick, at, show, standing: (role, silent) } = newcomer;
         let key = key_of(&nick).ok_or(ChatFault::Invalid)?;
-        let is_moderator = role > Some(GroupRole::Member);
+        let is_admin = role > Some(GroupRole::Member);
         let mut was = None;
         if let Some(room) = self.rooms.get_mut(&conversation) {
             if room.nicks.get(&key).is_some_and(|owner| *owner != inbox) {
                 return Err(ChatFault::Conflict);
             }
             was = room.at(inbox, &at);
-            if room.seats >= most.a_room && !is_moderator && was.is_none() {
+            if room.seats >= most.a_room && !is_admin && was.is_none() {
                 return Err(ChatFault::ChatroomFull);
             }
         }
@@ -354,7 +392,7 @@ impl Occupants {
             accounts: HashMap::new(),
             nicks: BTreeMap::new(),
             seats: 0,
-            voices: HashMap::new(),
+            roles: HashMap::new(),
             last: 0,
             is_large: false,
             all: None,
@@ -372,9 +410,9 @@ impl Occupants {
             let is_new = it.show();
             return Ok((told, it.shown.clone(), is_new));
         }
-        let (role, silent) = heard((role, silent), room.voices.get(&inbox));
+        let (role, silent, moderates) = heard((role, silent), room.roles.get(&inbox));
         let (device, show, nick) = (seat.at.1.clone(), seat.show.clone(), nick.trim().into());
-        let shown = Arc::new(Occupant { nick, account, device, role, silent, show });
+        let shown = Arc::new(Occupant { nick, account, device, role, silent, moderates, show });
         all.push(Seated { shown: shown.clone(), key, seats: vec![seat] });
         let is_new = was.is_none_or(|was| *was != *shown);
         Ok((told, shown, is_new))
@@ -401,7 +439,7 @@ impl Occupants {
             if let Some(all) = room.accounts.get_mut(&inbox) {
                 all.retain(|it| !it.seats.is_empty());
                 if all.is_empty() {
-                    room.voices.remove(&inbox);
+                    room.roles.remove(&inbox);
                     room.accounts.remove(&inbox);
                 }
             }
@@ -418,7 +456,7 @@ impl Occupants {
         inbox: TimelineId,
     ) -> Vec<Arc<Occupant>> {
         let Some(room) = self.rooms.get_mut(&conversation) else { return Vec::new() };
-        room.voices.remove(&inbox);
+        room.roles.remove(&inbox);
         let all = room.accounts.remove(&inbox).unwrap_or_default();
         let seats: usize = all.iter().map(|it| it.seats.len()).sum();
         room.seats -= seats;
@@ -445,6 +483,7 @@ impl Occupants {
             assert!(seats > 0 && seats == room.seats, "a room has somebody in it");
             assert!(seated_here.iter().all(|it| !it.seats.is_empty()), "an occupant has a seat");
             assert_eq!(seated_here.len(), room.nicks.len(), "each has one name");
+            assert!(room.roles.keys().all(|inbox| room.accounts.contains_key(inbox)));
             for (inbox, it) in seated(&room.accounts) {
                 assert_eq!(room.nicks.get(&it.key), Some(&inbox));
                 assert_eq!(key_of(&it.shown.nick).as_ref(), Some(&it.key));

@@ -1,7 +1,7 @@
 //! Rooms: devices enter the rooms of groups, and are told who is there and what happens.
 //!
 //! ```text
-//! Enter, Rename, Kick, Find ─► home of the group: may it? ─► its occupants ─► answered
+//! Enter, Rename, SetRoles, Find ─► home of the group: may it? ─► its occupants ─► answered
 //! Show, Leave, end of a session ─► home of the group ─┐
 //! change of the group, stored ────────────────────────┼─► news ─► all seats, by their shards
 //! message of the group, stored ─► seats of accounts that have no inbox with it
@@ -27,8 +27,9 @@ use model::account::AccountAddress;
 use model::chat::foreign::{ForeignWord, RoomWord};
 use model::chat::{
     ChatDelivery, ChatFault, ChatMessage, GroupChange, GroupRole, GroupVerb, OccupancyAsk,
-    OccupancyRequest, Occupant, OccupantShow, RoomActor, RoomEntered, RoomEvent, RoomExit,
-    RoomNews, STATUS_BYTES_MAX, Transient,
+    OccupancyRequest, Occupant, OccupantShow, REASON_BYTES_MAX, ROLES_LISTED_MAX, ROLES_SET_MAX,
+    RoleItem, RoomActor, RoomEntered, RoomEvent, RoomExit, RoomNews, RoomRole, STATUS_BYTES_MAX,
+    Transient,
 };
 use model::counters::ChatCounter;
 use model::id::ConnRef;
@@ -140,14 +141,10 @@ async fn asked_here(flow: &mut Flow, asked: RoomAsked) -> Result<PeerReply, Chat
             let nick = chat.renames_in_room(conversation, who, nick, fx)?;
             Ok(PeerReply::Renamed(nick))
         }
-        OccupancyAsk::Kick { nick, reason } => {
-            let actor = RoomActor { by: asked.address.clone(), reason: reason.clone() };
-            chat.kicks_from_room(now, conversation, (asked.by, nick), Box::new(actor), fx)
+        OccupancyAsk::SetRoles(items) => {
+            chat.sets_roles(now, conversation, (asked.by, &asked.address), items, fx)
         }
-        OccupancyAsk::SetVoice { whom, voice, reason } => {
-            let actor = RoomActor { by: asked.address.clone(), reason: reason.clone() };
-            chat.sets_voice(conversation, (asked.by, whom), *voice, &actor, fx)
-        }
+        OccupancyAsk::List(role) => chat.lists_roles(conversation, asked.by, *role),
         OccupancyAsk::Find(nick) => chat.finds_in_room(conversation, asked.by, nick),
         OccupancyAsk::Show(_) | OccupancyAsk::Leave | OccupancyAsk::Change { .. } => {
             Err(ChatFault::Invalid)
@@ -270,6 +267,7 @@ impl Chat {
                 ChatDelivery::RoomEntered(entered)
             }
             Ok(PeerReply::Occupant(occupant)) => ChatDelivery::Occupant { number, occupant },
+            Ok(PeerReply::Occupants(occupants)) => ChatDelivery::Occupants { number, occupants },
             Ok(PeerReply::Renamed(nick)) => {
                 key.map(|key| self.looks.enters(key, &group, nick));
                 ChatDelivery::Done { number }
@@ -371,49 +369,83 @@ impl Chat {
         Ok(now_is)
     }
 
-    /// Shows an occupant out whose role is below that of the asker.
-    fn kicks_from_room(
+    /// Gives occupants roles, all of them or none (8.2 to 8.4, 9.6, 9.7): a moderator shows out
+    /// whose affiliation is not above its own, and gives or takes a voice; an admin makes and
+    /// unmakes moderators. Admins and owners are moderators always.
+    fn sets_roles(
         &mut self,
         now: Now,
         conversation: TimelineId,
-        (by, nick): (TimelineId, &str),
-        actor: Box<RoomActor>,
+        (by, address): (TimelineId, &AccountAddress),
+        items: &[RoleItem],
         fx: &mut Effects,
     ) -> Result<PeerReply, ChatFault> {
-        let role = self.groups.state(conversation)?.standing(by).0;
+        let state = self.groups.state(conversation)?;
+        let rank = state.standing(by).0;
+        let is_admin = rank > Some(GroupRole::Member);
+        if !is_admin && !self.occupants.moderates(conversation, by) {
+            return Err(ChatFault::Forbidden);
+        }
+        if items.len() > ROLES_SET_MAX || items.iter().any(|it| it.reason.len() > REASON_BYTES_MAX)
+        {
+            return Err(ChatFault::TooLarge);
+        }
         let room = self.occupants.room(conversation).ok_or(ChatFault::UnknownAccount)?;
-        let is_moderator = role > Some(GroupRole::Member);
-        if !is_moderator {
-            return Err(ChatFault::Forbidden);
+        let mut all = Vec::with_capacity(items.len());
+        for RoleItem { whom, role, reason } in items {
+            let (inbox, it) = room.found(whom).ok_or(ChatFault::UnknownAccount)?;
+            let of_admin = it.role > Some(GroupRole::Member);
+            let is_kick = *role == RoomRole::None;
+            if !is_kick && it.room_role() == *role {
+                continue;
+            }
+            if it.role > rank || of_admin && (!is_kick || it.role == rank) {
+                return Err(ChatFault::Outranked);
+            }
+            if !is_admin && (*role == RoomRole::Moderator || it.moderates) {
+                return Err(if is_kick { ChatFault::Outranked } else { ChatFault::Forbidden });
+            }
+            // Whom the group has muted it lets speak again.
+            if *role > RoomRole::Visitor && state.is_muted(inbox) {
+                let may = is_admin && items.len() == 1;
+                return if may { Ok(PeerReply::Occupant(it)) } else { Err(ChatFault::Outranked) };
+            }
+            all.push((inbox, *role, reason));
         }
-        let (inbox, occupant) = room.named(nick).ok_or(ChatFault::UnknownAccount)?;
-        if occupant.role >= role {
-            return Err(ChatFault::Forbidden);
+        if all.is_empty() {
+            return Err(ChatFault::Unchanged);
         }
-        self.shows_out(now, (conversation, inbox), &RoomExit::Kicked(actor), fx);
+        for (inbox, role, reason) in all {
+            let actor = RoomActor { by: address.clone(), reason: reason.clone() };
+            if role == RoomRole::None {
+                let exit = RoomExit::Kicked(Box::new(actor));
+                self.shows_out(now, (conversation, inbox), &exit, fx);
+                continue;
+            }
+            if let Some(room) = self.occupants.room(conversation) {
+                room.sets_role(inbox, Some(role));
+            }
+            self.stands_otherwise(conversation, inbox, &actor, fx);
+        }
         Ok(PeerReply::Done)
     }
 
-    /// Gives a visitor a voice, or takes it. Whether a member speaks is for the group to say.
-    fn sets_voice(
+    /// The occupants with a role, for one of them, or for a member (8.5, 9.8).
+    fn lists_roles(
         &mut self,
         conversation: TimelineId,
-        (by, whom): (TimelineId, &str),
-        voice: bool,
-        actor: &RoomActor,
-        fx: &mut Effects,
+        by: TimelineId,
+        role: RoomRole,
     ) -> Result<PeerReply, ChatFault> {
-        if self.groups.state(conversation)?.standing(by).0 <= Some(GroupRole::Member) {
-            return Err(ChatFault::Forbidden);
+        if self.occupants.one_of(conversation, by).is_none() {
+            self.groups.state(conversation)?.member(by)?;
         }
-        let room = self.occupants.room(conversation).ok_or(ChatFault::UnknownAccount)?;
-        let (inbox, occupant) = room.found(whom).ok_or(ChatFault::UnknownAccount)?;
-        if occupant.role.is_some() {
-            return Ok(PeerReply::Occupant(occupant));
+        let room = self.occupants.room(conversation);
+        let all = room.map(|room| room.with_role(role)).unwrap_or_default();
+        match all.len() > ROLES_LISTED_MAX {
+            true => Err(ChatFault::TooLarge),
+            false => Ok(PeerReply::Occupants(all)),
         }
-        room.sets_voice(inbox, voice);
-        self.stands_otherwise(conversation, inbox, actor, fx);
-        Ok(PeerReply::Done)
     }
 
     fn finds_in_room(
@@ -587,6 +619,12 @@ impl Chat {
             | GroupVerb::Unmute => (named, None),
         };
         for inbox in who {
+            // The group has decided it now.
+            if matches!(change.verb, GroupVerb::Mute | GroupVerb::Unmute)
+                && let Some(room) = self.occupants.room(conversation)
+            {
+                room.sets_role(inbox, None);
+            }
             match &exit {
                 Some(how) => self.shows_out(now, (conversation, inbox), how, fx),
                 None => self.stands_otherwise(conversation, inbox, &actor(), fx),
@@ -661,10 +699,11 @@ impl Chat {
         by: TimelineId,
     ) -> Result<(), ChatFault> {
         let group = self.groups.known.get(&conversation).ok_or(ChatFault::StoreFailed)?;
-        match (group.state.may_speak(by), self.occupants.one_of(conversation, by)) {
-            (Err(ChatFault::NotMember), Some(it)) if it.silent => Err(ChatFault::Muted),
-            (Err(ChatFault::NotMember), Some(_)) => Ok(()),
-            (result, _) => result,
+        // In the room a moderator may have decided it.
+        match self.occupants.one_of(conversation, by) {
+            Some(it) if it.silent => Err(ChatFault::Muted),
+            Some(_) => Ok(()),
+            None => group.state.may_speak(by),
         }
     }
 

@@ -384,6 +384,7 @@ pub(crate) fn weight_of(delivery: &ChatDelivery) -> u64 {
         ChatDelivery::RoomEntered(it) => it.weight(),
         ChatDelivery::RoomNews(it) => it.weight(),
         ChatDelivery::Occupant { occupant, .. } => occupant.weight(),
+        ChatDelivery::Occupants { occupants, .. } => size_of_val(&**occupants),
         ChatDelivery::Aside(it) => it.weight(),
         ChatDelivery::Announcement(it) => it.weight(),
         ChatDelivery::ForDevice(_, message) => message.weight(),

@@ -160,7 +160,7 @@ fn the_devices_of_an_occupant_have_its_name_when_one_of_them_changes_it_and_go_w
         world.rest();
         world.says(CAROL, "tea").expect("it is open");
         assert_eq!(world.reads(ANN).expect("a member").pop().as_deref(), Some("Hare: tea"));
-        let kick = OccupancyAsk::Kick { nick: "hare".into(), reason: "noise".into() };
+        let kick = role("hare", RoomRole::None);
         assert_eq!(world.of_room(ANN, kick), Ok(()));
         world.orders(CAROL, GroupVerb::Join, &[]).expect("it is open");
         world.says(CAROL, "more").expect("a member");
@@ -271,10 +271,10 @@ fn a_moderator_shows_out_who_is_below_it_and_that_one_may_come_back() {
         enter(&mut world, at);
     }
     (0..3).for_each(|at| drop(world.hears_of(at)));
-    let kick = |nick: &str| OccupancyAsk::Kick { nick: nick.into(), reason: "noise".into() };
+    let kick = |nick: &str| role(nick, RoomRole::None);
     assert_eq!(world.of_room(BOB, kick("carol")), Err(ChatFault::Forbidden));
     assert_eq!(world.of_room(ANN, kick("nobody")), Err(ChatFault::UnknownAccount));
-    assert_eq!(world.of_room(ANN, kick("ann")), Err(ChatFault::Forbidden));
+    assert_eq!(world.of_room(ANN, kick("ann")), Err(ChatFault::Outranked));
     for (at, nick) in [(CAROL, "carol"), (BOB, "bob")] {
         assert_eq!(world.of_room(ANN, kick(nick)), Ok(()));
         let told = format!("kicked {nick} by ann \"noise\"");
@@ -293,7 +293,7 @@ fn a_moderator_who_is_not_in_the_room_shows_the_last_occupant_out_of_a_temporary
     for shards in 1..=3 {
         let mut world = open(shards);
         enter(&mut world, CAROL);
-        let kick = OccupancyAsk::Kick { nick: "carol".into(), reason: "noise".into() };
+        let kick = role("carol", RoomRole::None);
         assert_eq!(world.of_room(ANN, kick.clone()), Ok(()));
         assert_eq!(world.hears_of(CAROL), ["kicked carol by ann \"noise\""]);
         enter(&mut world, CAROL);
@@ -312,8 +312,7 @@ fn a_moderator_takes_a_visitor_s_voice_and_gives_one_in_a_closed_room_until_it_l
     }
     world.hears_of(BOB);
     let set = |whom: &str, voice| {
-        let reason = "noise".into();
-        OccupancyAsk::SetVoice { whom: whom.into(), voice, reason }
+        role(whom, if voice { RoomRole::Participant } else { RoomRole::Visitor })
     };
     assert_eq!(world.of_room(BOB, set("carol", false)), Err(ChatFault::Forbidden));
     assert_eq!(world.of_room(ANN, set("nobody", false)), Err(ChatFault::UnknownAccount));
@@ -333,7 +332,14 @@ fn a_moderator_takes_a_visitor_s_voice_and_gives_one_in_a_closed_room_until_it_l
     assert_eq!(world.hears_of(BOB), ["is carol carol visitor by ann \"noise\""]);
     world.orders(ANN, GroupVerb::Close, &[]).expect("moderated");
     assert_eq!(world.says(CAROL, "she has a voice"), Ok(()));
-    assert_eq!(world.of_room(ANN, set("bob", true)), Ok(()), "he is a member: who asks is told so");
+    // A member has one in the room, too, and outside what the group gives it.
+    assert_eq!(world.says(BOB, "closed"), Err(ChatFault::Muted));
+    assert_eq!(world.of_room(ANN, set("bob", true)), Ok(()));
+    assert_eq!(world.says(BOB, "he has a voice"), Ok(()));
+    // Whom the group has muted it lets speak again.
+    world.orders(ANN, GroupVerb::Mute, &["bob"]).expect("muted");
+    assert_eq!(world.says(BOB, "muted"), Err(ChatFault::Muted));
+    assert_eq!(world.of_room(ANN, set("bob", true)), Ok(()), "who asks is told so");
     assert_eq!(world.devices[ANN].found, ["bob bob member silent"]);
     world.leaves(CAROL);
     world.rest();
@@ -425,6 +431,91 @@ fn devices_in_a_room_that_was_large_learn_that_they_have_missed_news() {
     assert_eq!(world.hears_of(BOB), ["missed some", "left carol"]);
     enter(&mut world, ANN);
     assert_eq!(world.hears_of(BOB), ["is ann ann owner"]);
+}
+
+/// A role for an occupant, which is named by its account if there is a domain.
+fn role(whom: &str, role: RoomRole) -> OccupancyAsk {
+    let whom = match whom.contains('@') {
+        true => OccupantName::Account(address(whom)),
+        false => OccupantName::Nick(whom.into()),
+    };
+    OccupancyAsk::SetRoles(vec![RoleItem { whom, role, reason: "noise".into() }])
+}
+
+#[test]
+fn a_moderator_below_the_admins_kicks_gives_a_voice_and_the_subject_until_it_leaves() {
+    use RoomRole::{Moderator, None, Participant, Visitor};
+    for shards in 1..=3 {
+        let mut world = World::new(shards);
+        world.orders(ANN, GroupVerb::Remove, &["bob"]).expect("no member");
+        world.orders(ANN, GroupVerb::Unlock, &[]).expect("open");
+        for at in [ANN, BOB, CAROL] {
+            enter(&mut world, at);
+        }
+        world.eve_enters();
+        world.hears_of(ANN);
+        assert_eq!(world.of_room(BOB, role("bob", Moderator)), Err(ChatFault::Forbidden));
+        assert_eq!(world.of_room(ANN, role("ann", Participant)), Err(ChatFault::Outranked));
+        assert_eq!(world.of_room(ANN, role("bob", Moderator)), Ok(()));
+        assert_eq!(world.hears_of(ANN), ["is bob bob visitor moderator by ann \"noise\""]);
+        assert_eq!(world.of_room(ANN, role("bob", Moderator)), Err(ChatFault::Unchanged));
+        // It is an admin of nothing: nobody above it, and no moderators.
+        for (whom, wanted, expected) in [
+            ("carol", Visitor, Err(ChatFault::Outranked)),
+            ("carol", None, Err(ChatFault::Outranked)),
+            ("ann", None, Err(ChatFault::Outranked)),
+            ("eve@b.example", Moderator, Err(ChatFault::Forbidden)),
+            ("bob", Participant, Err(ChatFault::Forbidden)),
+            ("eve@b.example", Visitor, Ok(())),
+            ("eve@b.example", Participant, Ok(())),
+            ("eve@b.example", None, Ok(())),
+        ] {
+            assert_eq!(world.of_room(BOB, role(whom, wanted)), expected, "{whom} {wanted:?}");
+        }
+        assert_eq!(world.orders(BOB, GroupVerb::Rename, &[]), Ok(()), "the subject");
+        assert_eq!(world.orders(BOB, GroupVerb::Close, &[]), Err(ChatFault::NotMember));
+        assert_eq!(world.of_room(ANN, OccupancyAsk::List(Moderator)), Ok(()));
+        assert_eq!(world.devices[ANN].found, ["ann ann owner", "bob bob visitor moderator"]);
+        assert_eq!(world.of_room(ANN, OccupancyAsk::List(Participant)), Ok(()));
+        assert_eq!(world.devices[ANN].found, ["carol carol member"]);
+        // Closed, it speaks; and is asked for a voice.
+        world.orders(ANN, GroupVerb::Close, &[]).expect("moderated");
+        assert_eq!(world.says(BOB, "listen"), Ok(()));
+        world.eve_enters();
+        assert_eq!(world.of_room(ANN, role("eve@b.example", Moderator)), Ok(()));
+        world.abroad.clear();
+        let (session, group) = (world.devices[CAROL].session, Box::new(room().into()));
+        world.asks(CAROL, ChatRequest::Voice { session, group });
+        world.rest();
+        let is_asked = |it: &ForeignWord| match it {
+            ForeignWord::Aside(word) => word.to.contains(&address(EVE)),
+            _ => false,
+        };
+        assert!(world.abroad.iter().any(is_asked), "moderators of other servers, too");
+        // All of a list, or nothing.
+        let item = |whom: &str, role| RoleItem {
+            whom: OccupantName::Nick(whom.into()),
+            role,
+            reason: "noise".into(),
+        };
+        world.hears_of(CAROL);
+        let half = OccupancyAsk::SetRoles(vec![item("bob", Visitor), item("nobody", Visitor)]);
+        assert_eq!(world.of_room(ANN, half), Err(ChatFault::UnknownAccount));
+        assert_eq!(world.hears_of(CAROL), [""; 0]);
+        // An admin's rank is above it, and it has nothing of the role when that is lost.
+        for (n, affiliation) in (1..).zip([Affiliation::Admin, Affiliation::None]) {
+            let account = address("bob").into();
+            let items = vec![AffiliationItem { account, affiliation, reason: "".into() }];
+            let list = RoomChange::Affiliations(items);
+            assert_eq!(world.of_room(ANN, change(n, list)), Ok(()));
+        }
+        let news = ["is bob bob admin by ann \"\"", "is bob bob visitor silent by ann \"\""];
+        assert_eq!(world.hears_of(CAROL), news);
+        assert_eq!(world.of_room(ANN, role("bob", Moderator)), Ok(()));
+        world.leaves(BOB);
+        world.rest();
+        assert_eq!(enter(&mut world, BOB)[0], "bob bob visitor silent", "no more");
+    }
 }
 
 /// A change of the group as a whole, in the order with this number.

@@ -108,6 +108,7 @@ pub fn conversation_of_room() -> TimelineId {
 pub fn occupant(it: &Occupant) -> String {
     let role = it.role.map_or("visitor", GroupRole::word);
     let silent = if it.silent { " silent" } else { "" };
+    let silent = if it.moderates { " moderator" } else { silent };
     let status =
         if it.show.status.is_empty() { String::new() } else { format!(" \"{}\"", it.show.status) };
     format!("{} {} {role}{silent}{status}", it.nick, it.account.name())
@@ -227,6 +228,10 @@ impl World {
             }
             ChatDelivery::Occupant { occupant: it, .. } => {
                 device.found = vec![occupant(&it)];
+                device.answer = Some(Ok(()));
+            }
+            ChatDelivery::Occupants { occupants, .. } => {
+                device.found = occupants.iter().map(|it| occupant(it)).collect();
                 device.answer = Some(Ok(()));
             }
             ChatDelivery::History(page) => {

@@ -98,8 +98,9 @@ pub use receipts::{
 };
 pub use resumption::{Detaching, Keeping, KeptSession, Resumed, ResumptionId};
 pub use room::{
-    NICK_BYTES_MAX, OccupancyAsk, OccupancyRequest, Occupant, OccupantShow, RoomActor, RoomEntered,
-    RoomEvent, RoomExit, RoomNews, nick_key, nick_of,
+    NICK_BYTES_MAX, OccupancyAsk, OccupancyRequest, Occupant, OccupantName, OccupantShow,
+    ROLES_LISTED_MAX, ROLES_SET_MAX, RoleItem, RoomActor, RoomEntered, RoomEvent, RoomExit,
+    RoomNews, RoomRole, nick_key, nick_of,
 };
 pub use search::{SEARCH_TEXT_BYTES_MAX, SearchPage, SearchRange, folded};
 pub use transient::{
@@ -726,6 +727,13 @@ pub enum ChatDelivery {
         number: u32,
         /// The occupant.
         occupant: Arc<Occupant>,
+    },
+    /// Occupants of a room, at most [`ROLES_LISTED_MAX`].
+    Occupants {
+        /// Number of the request.
+        number: u32,
+        /// The occupants.
+        occupants: Box<[Arc<Occupant>]>,
     },
     /// News of a room that the session is in.
     RoomNews(Arc<RoomNews>),

@@ -118,6 +118,7 @@ impl ChatDelivery {
             | ChatDelivery::Book { number, .. }
             | ChatDelivery::Done { number }
             | ChatDelivery::Occupant { number, .. }
+            | ChatDelivery::Occupants { number, .. }
             | ChatDelivery::PushCode { number } => Some(number),
             ChatDelivery::Changed(changed) => Some(&mut changed.number),
             ChatDelivery::Members(page) => Some(&mut page.number),

@@ -43,11 +43,83 @@ pub struct Occupant {
     pub role: Option<GroupRole>,
     /// Whether it may not say anything.
     pub silent: bool,
+    /// Whether an admin has made it a moderator of the room, until it leaves.
+    pub moderates: bool,
     /// How it is there.
     pub show: OccupantShow,
 }
 
+/// Rights of an occupant in a room while it is there (XEP-0045 5.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum RoomRole {
+    /// Not be in it: who gets this role is shown out, and may come back.
+    None,
+    /// Hear.
+    Visitor,
+    /// Speak, too.
+    Participant,
+    /// Moderate, too: kick others, give and take a voice, set the subject.
+    Moderator,
+}
+
+impl RoomRole {
+    /// All roles.
+    pub const ALL: [RoomRole; 4] =
+        [RoomRole::None, RoomRole::Visitor, RoomRole::Participant, RoomRole::Moderator];
+
+    /// The word in stanzas.
+    pub const fn word(self) -> &'static str {
+        match self {
+            RoomRole::None => "none",
+            RoomRole::Visitor => "visitor",
+            RoomRole::Participant => "participant",
+            RoomRole::Moderator => "moderator",
+        }
+    }
+}
+
+/// An occupant that a request names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OccupantName {
+    /// By its name in the room.
+    Nick(Box<str>),
+    /// By its account.
+    Account(AccountAddress),
+}
+
+/// The role that an occupant is to have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RoleItem {
+    /// The occupant.
+    pub whom: OccupantName,
+    /// Its role.
+    pub role: RoomRole,
+    /// Why, for people; at most [`REASON_BYTES_MAX`](super::REASON_BYTES_MAX) bytes, may be empty.
+    pub reason: Box<str>,
+}
+
+/// Most occupants that one request gives a role.
+pub const ROLES_SET_MAX: usize = 64;
+
+/// Most occupants that are listed by a role.
+pub const ROLES_LISTED_MAX: usize = 1_024;
+
 impl Occupant {
+    /// Its role in the room.
+    pub fn room_role(&self) -> RoomRole {
+        match self.role {
+            Some(GroupRole::Owner | GroupRole::Admin) => RoomRole::Moderator,
+            _ if self.moderates => RoomRole::Moderator,
+            _ if self.silent => RoomRole::Visitor,
+            _ => RoomRole::Participant,
+        }
+    }
+
+    /// Whether it is a moderator of the room.
+    pub fn is_moderator(&self) -> bool {
+        self.room_role() == RoomRole::Moderator
+    }
+
     /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
         let texts = self.nick.len() + self.device.len() + self.show.status.len();
@@ -98,23 +170,12 @@ pub enum OccupancyAsk {
     },
     /// Take another name. Answered by `Done` or `Failed`.
     Rename(Box<str>),
-    /// Show an occupant out, who may come back. Answered by `Done` or `Failed`.
-    Kick {
-        /// The occupant's name.
-        nick: Box<str>,
-        /// Why, in words for people; may be empty.
-        reason: Box<str>,
-    },
-    /// Give an occupant that is no member a voice, or take it, until it leaves. Answered by `Done`,
-    /// by `Occupant` if it is a member, or by `Failed`.
-    SetVoice {
-        /// The occupant's name, or its account.
-        whom: Box<str>,
-        /// Whether it may speak.
-        voice: bool,
-        /// Why, in words for people; may be empty.
-        reason: Box<str>,
-    },
+    /// Give occupants a role until they leave: all of them, or none. Answered by `Done`, by
+    /// `Occupant` if one, whom the group has muted, is to have a voice, or by `Failed`.
+    SetRoles(Vec<RoleItem>),
+    /// The occupants with this role, at most [`ROLES_LISTED_MAX`]. Answered by `Occupants` or
+    /// `Failed`.
+    List(RoomRole),
     /// Change the group as a whole, or not at all. Answered by `Changed` or `Failed`.
     Change {
         /// The asker's own id: whoever asks again with it changes nothing twice.

@@ -272,6 +272,7 @@ fn whim_of_room(rng: &mut Prng, asked: &OccupancyRequest) -> ChatDelivery {
             device: "<x>".into(),
             role: GroupRole::ALL.get(rng.below(4) as usize).copied(),
             silent: true,
+            moderates: rng.one_in(2),
             show: OccupantShow { show: Show::Away, status: "<s>".into() },
         })
     };
@@ -284,8 +285,9 @@ fn whim_of_room(rng: &mut Prng, asked: &OccupancyRequest) -> ChatDelivery {
         3 => RoomEvent::Gone(bob.clone(), RoomExit::Dissolved("<d>".into(), Some(address(ROOM)))),
         _ => RoomEvent::Is(bob.clone(), None),
     };
-    match rng.below(6) {
+    match rng.below(7) {
         0 => ChatDelivery::Failed { number, why: ChatFault::Conflict },
+        4 => ChatDelivery::Occupants { number, occupants: [ann, bob].into() },
         1 => ChatDelivery::Done { number },
         2 => ChatDelivery::Occupant { number, occupant: bob },
         3 => ChatDelivery::RoomNews(Arc::new(RoomNews { group, number: rng.below(4), event })),

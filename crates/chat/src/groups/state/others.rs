@@ -142,6 +142,11 @@ impl GroupState {
         (role, is_silent && role <= Some(Role::Member))
     }
 
+    /// Whether the group has muted a member.
+    pub(crate) fn is_muted(&self, inbox: TimelineId) -> bool {
+        self.members.get(&inbox).is_some_and(|it| it.muted && it.role == Role::Member)
+    }
+
     /// The standing of an account that enters the group's room. An invited account becomes a
     /// member first.
     pub(crate) fn may_enter(

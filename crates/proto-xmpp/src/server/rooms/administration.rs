@@ -4,7 +4,7 @@
 //! ```text
 //! form of an owner       ─► Change: settings ──────┐
 //! list of affiliations   ─► accounts of names (Find) ─► Change: affiliations ─► done, or refused
-//! role of an occupant    ─► Kick, SetVoice ────────┤
+//! list of roles          ─► SetRoles ──────────────┤
 //! subject, leave, destroy, invitations ─► a verb ──┘
 //! ```
 //! The home of the group judges each form and each list as a whole. Invariant: what is so already
@@ -14,12 +14,11 @@ use super::forms::Configuration;
 use super::{MUC_ADMIN, MUC_OWNER, OccupancyAsk, RoomAnswer, RoomRequest, Step, fault_of};
 use crate::fault::StanzaFault;
 use crate::jid::Jid;
-use crate::render::room::{account_of, domain_of};
 use crate::xml::scan::Element;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
-    Affiliation, AffiliationItem, ChatFault, GroupRole, GroupSettings, GroupVerb, REASON_BYTES_MAX,
-    RoomChange,
+    Affiliation, AffiliationItem, ChatFault, GroupSettings, GroupVerb, OccupantName,
+    REASON_BYTES_MAX, RoleItem, RoomChange, RoomRole,
 };
 use std::collections::VecDeque;
 
@@ -38,13 +37,7 @@ pub(super) struct Ordering {
 enum Order {
     /// Something that a group does by one verb.
     Verb(Verb),
-    /// The same for an occupant, or its account, which is looked up.
-    Role(Box<str>, Verb),
-    /// The occupant is shown out, and may come back.
-    Kick {
-        nick: Box<str>,
-        reason: Box<str>,
-    },
+    Roles(Vec<RoleItem>),
     Settings(Box<GroupSettings>),
     Affiliations(Vec<Item>),
 }
@@ -100,11 +93,10 @@ impl Ordering {
         Ordering::new(room, [Order::of(GroupVerb::Leave, reason, members)])
     }
 
-    /// Order that lets an account speak again.
-    pub(super) fn unmute(room: AccountAddress, whom: AccountAddress) -> Ordering {
-        let name = whom.as_str().into();
-        let (verb, title, members) = (GroupVerb::Unmute, Box::default(), vec![whom.into()]);
-        Ordering::new(room, [Order::Role(name, Verb { verb, title, members })])
+    /// The order that gives an occupant a voice.
+    pub(super) fn voice(room: AccountAddress, whom: OccupantName) -> Ordering {
+        let (role, reason) = (RoomRole::Participant, Box::default());
+        Ordering::new(room, [Order::Roles(vec![RoleItem { whom, role, reason }])])
     }
 
     /// Orders that add these accounts, each with a reason: one order for each reason.
@@ -171,11 +163,8 @@ impl Ordering {
         if !is_of("role", "affiliation") {
             return Err(StanzaFault::BadRequest);
         }
-        // Names in a room are those of accounts of its own domain.
-        let domain = domain_of(&room);
-        let orders = items.iter().map(|item| role_of(item, domain));
-        let orders = orders.collect::<Result<Vec<_>, _>>()?;
-        Ok(Ordering::new(room, orders))
+        let items = items.iter().map(role_of).collect::<Result<Vec<_>, _>>()?;
+        Ok(Ordering::new(room, [Order::Roles(items)]))
     }
 
     pub(super) fn request(&self) -> RoomRequest {
@@ -185,18 +174,8 @@ impl Ordering {
                 let (verb, title, members) = (*verb, title.clone(), members.clone());
                 RoomRequest::Order { group, verb, title, members }
             }
-            Some(Order::Kick { nick, reason }) => {
-                let (nick, reason) = (nick.clone(), reason.clone());
-                RoomRequest::Room(group, OccupancyAsk::Kick { nick, reason })
-            }
-            Some(Order::Role(nick, Verb { verb, title, .. })) => {
-                let (whom, reason) = (nick.clone(), title.clone());
-                let ask = match verb {
-                    GroupVerb::Mute => OccupancyAsk::SetVoice { whom, voice: false, reason },
-                    GroupVerb::Unmute => OccupancyAsk::SetVoice { whom, voice: true, reason },
-                    _ => OccupancyAsk::Find(whom),
-                };
-                RoomRequest::Room(group, ask)
+            Some(Order::Roles(items)) => {
+                RoomRequest::Room(group, OccupancyAsk::SetRoles(items.clone()))
             }
             Some(Order::Settings(wanted)) => {
                 RoomRequest::Change(group, RoomChange::Settings(wanted.clone()))
@@ -222,20 +201,16 @@ impl Ordering {
     pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
         let Some(first) = self.orders.front_mut() else { return Step::Done };
         match (first, answer) {
-            // A role is refused that an occupant cannot have: moderators are admins, and always
-            // have a voice (9.6, 9.7).
-            (Order::Role(_, it), RoomAnswer::Occupant(whom)) if !may_have(whom.role, it.verb) => {
-                return Step::Refused(StanzaFault::NotAllowed);
+            // The group has muted it, and lets it speak again.
+            (first @ Order::Roles(_), RoomAnswer::Occupant(whom)) => {
+                return first.is_for_group(whom.account.clone());
             }
-            (first @ Order::Role(..), RoomAnswer::Occupant(whom)) => {
-                let whom = Addressee::from(whom.account.clone());
-                return first.is_about(Some(whom));
-            }
-            // Nobody in the room has that name: a member may.
-            (first @ Order::Role(..), RoomAnswer::Failed(ChatFault::UnknownAccount))
-                if first.names_account() =>
+            // A member who is not in the room the group mutes, or lets speak again.
+            (first, RoomAnswer::Failed(ChatFault::UnknownAccount))
+                if first.member_of_voice().is_some() =>
             {
-                return first.is_about(None);
+                let member = first.member_of_voice().cloned();
+                return member.map_or(Step::Done, |member| first.is_for_group(member));
             }
             (Order::Affiliations(items), RoomAnswer::Occupant(found)) => {
                 let is_open = |it: &&mut Item| matches!(it.whom, Whom::Nick(_));
@@ -262,26 +237,28 @@ impl Ordering {
 }
 
 impl Order {
-    fn names_account(&self) -> bool {
-        matches!(self, Order::Role(_, it) if !it.members.is_empty())
+    /// The account that alone is to have a voice, or none.
+    fn member_of_voice(&self) -> Option<&AccountAddress> {
+        let Order::Roles(items) = self else { return None };
+        match &items[..] {
+            [RoleItem { whom: OccupantName::Account(account), role, .. }]
+                if matches!(role, RoomRole::Visitor | RoomRole::Participant) =>
+            {
+                Some(account)
+            }
+            _ => None,
+        }
     }
 
-    /// The order is given to the group: about this account, or about the one that it names.
-    fn is_about(&mut self, account: Option<Addressee>) -> Step {
-        if let Order::Role(_, Verb { verb, title, members }) = self {
-            let members = account.map_or_else(|| std::mem::take(members), |it| vec![it]);
-            *self = Order::of(*verb, std::mem::take(title), members);
+    /// The role of an account becomes an order for the group.
+    fn is_for_group(&mut self, account: AccountAddress) -> Step {
+        if let Order::Roles(items) = self
+            && let Some(RoleItem { role, reason, .. }) = items.pop()
+        {
+            let verb = if role == RoomRole::Visitor { GroupVerb::Mute } else { GroupVerb::Unmute };
+            *self = Order::of(verb, reason, vec![account.into()]);
         }
         Step::Ask
-    }
-}
-
-/// Whether an occupant with this role in the group may get the role in the room that a verb gives.
-fn may_have(role: Option<GroupRole>, verb: GroupVerb) -> bool {
-    match verb {
-        GroupVerb::Promote => role.is_some(),
-        GroupVerb::Mute | GroupVerb::Unmute => role <= Some(GroupRole::Member),
-        _ => true,
     }
 }
 
@@ -310,39 +287,21 @@ fn affiliation_of(
     Ok(Item { whom, affiliation, reason: reason_of(item, MUC_ADMIN)? })
 }
 
-/// Order for the role that an item gives.
-fn role_of(item: &Element<'_, '_>, domain: &str) -> Result<Order, StanzaFault> {
-    let nick = item.attribute("nick").filter(|_| item.attribute("jid").is_none());
-    let account = match (item.attribute("jid"), &nick) {
-        (Some(jid), _) => Jid::parse(&jid).ok_or(StanzaFault::JidMalformed)?.account,
-        (None, Some(nick)) => account_of(nick, domain),
+/// The role that an item gives.
+fn role_of(item: &Element<'_, '_>) -> Result<RoleItem, StanzaFault> {
+    let word = item.attribute("role");
+    let role = RoomRole::ALL.into_iter().find(|it| word.as_deref() == Some(it.word()));
+    let role = role.ok_or(StanzaFault::BadRequest)?;
+    let whom = match (item.attribute("nick"), item.attribute("jid")) {
+        (Some(nick), None) => OccupantName::Nick(nick.as_ref().into()),
+        (_, Some(jid)) => {
+            let account = Jid::parse(&jid).ok_or(StanzaFault::JidMalformed)?.account;
+            let account = account.filter(|it| !it.is_group());
+            OccupantName::Account(account.ok_or(StanzaFault::ItemNotFound)?)
+        }
         (None, None) => return Err(StanzaFault::BadRequest),
     };
-    let account = account.filter(|it| !it.is_group());
-    let title = reason_of(item, MUC_ADMIN)?;
-    let verb = match (item.attribute("role").as_deref(), &nick) {
-        // Who is shown out is a member still (8.2).
-        (Some("none"), Some(nick)) => {
-            return Ok(Order::Kick { nick: nick.as_ref().into(), reason: title });
-        }
-        (Some("none"), None) => GroupVerb::Remove,
-        (Some("visitor"), _) => GroupVerb::Mute,
-        (Some("participant"), _) => GroupVerb::Unmute,
-        (Some("moderator"), _) => GroupVerb::Promote,
-        _ => return Err(StanzaFault::BadRequest),
-    };
-    let is_of_voice = matches!(verb, GroupVerb::Mute | GroupVerb::Unmute);
-    let address = account.as_ref().filter(|_| is_of_voice).map(|it| it.as_str().into());
-    let name = nick.map(|nick| nick.as_ref().into()).or(address);
-    if account.is_none() && name.is_none() {
-        return Err(StanzaFault::ItemNotFound);
-    }
-    let members = account.into_iter().map(Addressee::from).collect();
-    let verb = Verb { verb, title, members };
-    Ok(match name {
-        Some(name) => Order::Role(name, verb),
-        None => Order::Verb(verb),
-    })
+    Ok(RoleItem { whom, role, reason: reason_of(item, MUC_ADMIN)? })
 }
 
 /// The reason that an element gives for what it wants, in its namespace; nothing, if it has none.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! form of a visitor   ─► the group's home, at its pace ─► form for each moderator in the room
-//! form of a moderator ─► allows? ─► Unmute, as by `participant` of an admin
+//! form of a moderator ─► allows? ─► SetRoles, as by `participant` of a moderator
 //! ```
 //! None of it is kept: a form is answered by what it says, whether it was ever asked. The session
 //! uses the roles that it was shown last; the group judges anew. Invariant: only moderators who are
@@ -14,7 +14,7 @@ use crate::fault::StanzaFault;
 use crate::forms::{FORMS, fields, truth};
 use crate::jid::Jid;
 use crate::render::MUC_USER;
-use crate::render::room::{account_of, domain_of, reason};
+use crate::render::room::reason;
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::stanza::StanzaReply;
@@ -22,7 +22,7 @@ use crate::xml::scan::Element;
 use crate::xml::text::escaped;
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{AsideWhat, ChatRequest, GroupAside, GroupRole, nick_of};
+use model::chat::{AsideWhat, ChatRequest, GroupAside, OccupantName, nick_of};
 use model::counters::ChatCounter;
 use std::borrow::Cow;
 
@@ -37,15 +37,15 @@ const ALLOW: &str = "muc#request_allow";
 /// Fields that are read of a form, beside its kind.
 const KNOWN: [&str; 4] = [ROLE, JID, NICK, ALLOW];
 
-/// Role of an occupant as a member, if it is one, and whether it has no voice.
-pub(super) type Standing = (Option<GroupRole>, bool);
+/// Whether an occupant moderates the room, and whether it has no voice.
+pub(super) type Standing = (bool, bool);
 
 /// A form about voice.
 enum VoiceForm {
     /// The sender asks for a voice.
     Asks,
     /// This one is to have one.
-    Allows(AccountAddress),
+    Allows(OccupantName),
     /// The form denies voice, or says nothing.
     Denies,
     /// The form was cancelled.
@@ -62,7 +62,7 @@ pub(super) enum Voiced {
 }
 
 impl VoiceForm {
-    fn of(room: &AccountAddress, message: &Element<'_, '_>) -> Result<VoiceForm, StanzaFault> {
+    fn of(message: &Element<'_, '_>) -> Result<VoiceForm, StanzaFault> {
         let form = message.child("x", FORMS).ok_or(StanzaFault::ServiceUnavailable)?;
         match form.attribute("type").as_deref() {
             Some("cancel") => return Ok(VoiceForm::Cancelled),
@@ -95,11 +95,14 @@ impl VoiceForm {
             (Some(None), _) | (None, None) => return Err(StanzaFault::BadRequest),
         }
         let whom = match (jid, nick) {
-            (Some(jid), _) => Jid::parse(jid.trim()).ok_or(StanzaFault::JidMalformed)?.account,
-            (None, Some(nick)) => account_of(nick.trim(), domain_of(room)),
+            (Some(jid), _) => {
+                let account = Jid::parse(jid.trim()).ok_or(StanzaFault::JidMalformed)?.account;
+                let account = account.filter(|it| !it.is_group());
+                OccupantName::Account(account.ok_or(StanzaFault::ItemNotFound)?)
+            }
+            (None, Some(nick)) => OccupantName::Nick(nick.trim().into()),
             (None, None) => return Err(StanzaFault::BadRequest),
         };
-        let whom = whom.filter(|it| !it.is_group()).ok_or(StanzaFault::ItemNotFound)?;
         Ok(VoiceForm::Allows(whom))
     }
 }
@@ -112,18 +115,18 @@ impl Voiced {
         message: &Element<'_, '_>,
         standing: Option<Standing>,
     ) -> Result<Voiced, StanzaFault> {
-        let form = VoiceForm::of(room, message)?;
-        let (role, is_silent) = standing.ok_or(StanzaFault::NotAcceptable)?;
+        let form = VoiceForm::of(message)?;
+        let (is_moderator, is_silent) = standing.ok_or(StanzaFault::NotAcceptable)?;
         match form {
             VoiceForm::Cancelled => Ok(Voiced::Nothing),
             VoiceForm::Asks if is_silent && !room.is_channel() => Ok(Voiced::Asked),
             // It has one; or it subscribes, and never will.
             VoiceForm::Asks => Err(StanzaFault::NotAllowed),
-            VoiceForm::Allows(_) | VoiceForm::Denies if role <= Some(GroupRole::Member) => {
+            VoiceForm::Allows(_) | VoiceForm::Denies if !is_moderator => {
                 Err(StanzaFault::Forbidden)
             }
             VoiceForm::Denies => Ok(Voiced::Nothing),
-            VoiceForm::Allows(whom) => Ok(Voiced::Ordered(Ordering::unmute(room.clone(), whom))),
+            VoiceForm::Allows(whom) => Ok(Voiced::Ordered(Ordering::voice(room.clone(), whom))),
         }
     }
 }
@@ -187,9 +190,7 @@ impl Session {
     pub(in crate::server) fn write_aside(&mut self, aside: &GroupAside, out: &mut Out) {
         let is_meant = match aside.what {
             AsideWhat::Declined(_) => true,
-            AsideWhat::Voice => {
-                self.room(&aside.group).is_some_and(|it| it.own.role > Some(GroupRole::Member))
-            }
+            AsideWhat::Voice => self.room(&aside.group).is_some_and(|it| it.own.is_moderator()),
         };
         if !is_meant || !self.hears_of_now(out) {
             return out.count(ChatCounter::TransientsDropped);

@@ -354,6 +354,7 @@ fn alone_in(walk: &Walk, account: &AccountAddress) -> RoomEntered {
         device: Box::default(),
         role: Some(role),
         silent: role == GroupRole::Member,
+        moderates: false,
         show: OccupantShow::default(),
     };
     RoomEntered {
@@ -525,8 +526,9 @@ impl Session {
     fn write_never_in(&mut self, room: &AccountAddress, nick: Box<str>, out: &mut Out) {
         let Some(account) = self.own_address() else { return };
         let (device, role) = (self.resource().into(), None);
-        let (silent, show) = (false, OccupantShow::default());
-        let own = Occupant { nick, account: account.clone(), device, role, silent, show };
+        let (silent, moderates, show) = (false, false, OccupantShow::default());
+        let account_of_it = account.clone();
+        let own = Occupant { nick, account: account_of_it, device, role, silent, moderates, show };
         let reader = Reader { to: self.jid(), account: &account, nick: &own.nick };
         let event = RoomEvent::Gone(Arc::new(own.clone()), RoomExit::Left);
         for stanza in reader.shown(room, &event, "") {

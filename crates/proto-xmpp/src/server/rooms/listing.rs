@@ -3,15 +3,17 @@
 //!
 //! Invariant: a list is whole, or refused.
 
-use super::occupants::{is_silent, role_in_room};
+use super::occupants::affiliation_of;
 use super::walk::Walk;
-use super::{MUC_ADMIN, RoomAnswer, Step, fault_of};
+use super::{MUC_ADMIN, OccupancyAsk, RoomAnswer, RoomRequest, Step, fault_of};
 use crate::fault::StanzaFault;
+use crate::render::full_jid;
 use crate::render::room::reason;
 use crate::xml::scan::Element;
 use crate::xml::text::escaped;
 use model::account::AccountAddress;
-use model::chat::{ChatFault, GroupRole, MemberStatus, nick_of};
+use model::chat::{ChatFault, GroupRole, MemberStatus, Occupant, RoomRole, nick_of};
+use std::sync::Arc;
 
 /// Members that are listed by a role. More are refused.
 const MEMBERS_LISTED_MAX: usize = 1_024;
@@ -81,7 +83,8 @@ enum Wanted {
     Affiliation(GroupRole),
     /// Banned accounts (XEP-0045 9.2).
     Outcasts,
-    Role(&'static str),
+    /// Occupants with a role (8.5, 9.8), and those that were found.
+    Role(RoomRole, Vec<Arc<Occupant>>),
 }
 
 impl Listing {
@@ -102,9 +105,9 @@ impl Listing {
                 Wanted::Affiliation(*role.ok_or(StanzaFault::BadRequest)?)
             }
             (None, Some(word)) => {
-                let roles = ["moderator", "participant", "visitor"];
-                let role = roles.into_iter().find(|role| *role == word);
-                Wanted::Role(role.ok_or(StanzaFault::BadRequest)?)
+                let role = RoomRole::ALL.into_iter().find(|role| role.word() == word);
+                let role = role.filter(|role| *role != RoomRole::None);
+                Wanted::Role(role.ok_or(StanzaFault::BadRequest)?, Vec::new())
             }
             _ => return Err(StanzaFault::BadRequest),
         };
@@ -115,8 +118,23 @@ impl Listing {
         Ok(Listing { walk, wanted })
     }
 
+    pub(super) fn request(&self) -> RoomRequest {
+        match &self.wanted {
+            Wanted::Role(role, _) => {
+                RoomRequest::Room(self.walk.room.clone(), OccupancyAsk::List(*role))
+            }
+            _ => self.walk.request(),
+        }
+    }
+
     pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
         let page = match answer {
+            RoomAnswer::Occupants(all) => {
+                if let Wanted::Role(_, found) = &mut self.wanted {
+                    *found = all.to_vec();
+                }
+                return Step::Done;
+            }
             // Whoever is no member is not told who is.
             RoomAnswer::Members(page) if page.members.is_empty() && page.total > 0 => {
                 return Step::Refused(StanzaFault::Forbidden);
@@ -128,13 +146,12 @@ impl Listing {
             RoomAnswer::Failed(why) => return Step::Refused(fault_of(why)),
             _ => return Step::Refused(StanzaFault::ResourceConstraint),
         };
-        let (wanted, is_closed) = (&self.wanted, page.closed);
+        let wanted = &self.wanted;
         let is_wanted = |member: &MemberStatus, found: usize| {
-            let role_in_room = role_in_room(Some(member.role), is_silent(member, is_closed));
             let has = match wanted {
                 Wanted::Affiliation(role) => member.role == *role,
                 Wanted::Outcasts => true,
-                Wanted::Role(role) => role_in_room == *role,
+                Wanted::Role(..) => false,
             };
             has && found <= MEMBERS_LISTED_MAX
         };
@@ -161,13 +178,21 @@ impl Listing {
                     why => format!("<item affiliation='outcast' jid='{jid}'>{why}</item>"),
                 };
             }
-            let jid = &member.member.address;
+            let (jid, affiliation) = (&member.member.address, member.role.word());
             let nick = nick_of(&self.walk.room, jid);
-            let is_silent = is_silent(member, self.walk.is_closed);
-            let (affiliation, role) =
-                (member.role.word(), role_in_room(Some(member.role), is_silent));
-            format!("<item affiliation='{affiliation}' role='{role}' jid='{jid}' nick='{nick}'/>")
+            format!("<item affiliation='{affiliation}' jid='{jid}' nick='{nick}'/>")
         };
+        if let Wanted::Role(_, found) = &self.wanted {
+            let item = |it: &Arc<Occupant>| {
+                let (affiliation, role) = (affiliation_of(it.role), it.room_role().word());
+                let (nick, jid) = (escaped(&it.nick), escaped(&full_jid(&it.account, &it.device)));
+                format!(
+                    "<item affiliation='{affiliation}' role='{role}' jid='{jid}' nick='{nick}'/>"
+                )
+            };
+            let items: String = found.iter().map(item).collect();
+            return format!("<query xmlns='{MUC_ADMIN}'>{items}</query>");
+        }
         let items: String = self.walk.found.iter().map(item).collect();
         format!("<query xmlns='{MUC_ADMIN}'>{items}</query>")
     }

@@ -25,7 +25,7 @@ use model::account::{AccountAddress, Addressee};
 use model::chat::{
     CHATROOM_SERVICE, ChatFault, ChatMessage, ChatRequest, ChatroomAsk, ChatroomJoined,
     ChatroomMessage, ChatroomMissed, ChatroomNews, ChatroomOrder, ChatroomOut, ChatroomRequest,
-    ChatroomState, ChatroomVerb, ChatroomWhat, GroupRole,
+    ChatroomState, ChatroomVerb, ChatroomWhat, GroupRole, RoomRole,
 };
 use model::counters::ChatCounter;
 use model::timeline::TimelineId;
@@ -144,7 +144,7 @@ impl Session {
         let renamed = if *nick == *own { "" } else { "<status code='210'/>" };
         let told = format!("<status code='100'/><status code='110'/>{renamed}");
         let is_silent = (joined.muted || joined.state.quiet) && joined.role == GroupRole::Member;
-        let role = super::occupants::role_in_room(Some(joined.role), is_silent);
+        let role = role_in_room(joined.role, is_silent);
         self.write_live_self(&room, ("", (affiliation(joined.role), role)), &told, out);
         for said in &joined.history {
             if wished.wants(now.wall_ms, &said.message)
@@ -360,5 +360,14 @@ fn subject_of(state: &ChatroomState) -> Box<str> {
     match state.announcement.is_empty() {
         true => state.title.clone(),
         false => state.announcement.clone(),
+    }
+}
+
+/// The role of who has this one in a chatroom (5.1).
+const fn role_in_room(role: GroupRole, is_silent: bool) -> &'static str {
+    match role {
+        GroupRole::Owner | GroupRole::Admin => RoomRole::Moderator.word(),
+        GroupRole::Member if is_silent => RoomRole::Visitor.word(),
+        GroupRole::Member => RoomRole::Participant.word(),
     }
 }

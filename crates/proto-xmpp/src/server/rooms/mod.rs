@@ -139,6 +139,7 @@ enum RoomAnswer<'a> {
     Public(&'a PublicPage),
     Entered(&'a RoomEntered),
     Occupant(&'a Arc<Occupant>),
+    Occupants(&'a [Arc<Occupant>]),
     /// Done: by the message at this place of the conversation; 0: by none, or the place is unknown.
     Changed(Seq),
     Failed(ChatFault),
@@ -190,9 +191,9 @@ impl Rooms {
 }
 
 impl Room {
-    /// The role of the account, and whether it has no voice.
+    /// Whether the occupant moderates, and whether it has no voice.
     fn standing(&self) -> Standing {
-        (self.own.role, self.own.silent)
+        (self.own.is_moderator(), self.own.silent)
     }
 }
 
@@ -206,7 +207,7 @@ impl RoomWhat {
             RoomWhat::Catch(catching) => catching.request(),
             RoomWhat::Whisper(whisper) => whisper.request(),
             RoomWhat::Look(looking) => looking.walk.request(),
-            RoomWhat::List(listing) => listing.walk.request(),
+            RoomWhat::List(listing) => listing.request(),
             RoomWhat::Items(items) => items.request(),
             RoomWhat::Order(ordering) => ordering.request(),
             RoomWhat::Reflect(reflecting) => reflecting.request(),
@@ -321,6 +322,9 @@ impl Session {
             ChatDelivery::RoomEntered(entered) => (entered.number, RoomAnswer::Entered(entered)),
             ChatDelivery::Occupant { number, occupant } => {
                 (*number, RoomAnswer::Occupant(occupant))
+            }
+            ChatDelivery::Occupants { number, occupants } => {
+                (*number, RoomAnswer::Occupants(occupants))
             }
             ChatDelivery::Done { number } => (*number, RoomAnswer::Changed(0)),
             // Something was called back.

@@ -1,8 +1,7 @@
 //! Occupants of a room, as presence shows them (XEP-0045 5, 7.2.2), and how they go.
 //!
 //! Chat says who is in a room, under which name, with which role; here that becomes stanzas, for
-//! devices of this server and of others. Invariant: affiliation and role follow from the role as a
-//! member, and from whether the occupant may speak.
+//! devices of this server and of others. Invariant: affiliation and role are those that chat says.
 
 pub(super) use crate::render::room::account_of;
 use crate::render::room::{OccupantItem, put_configured, put_invitation, put_occupant, reason};
@@ -10,27 +9,13 @@ use crate::server::Out;
 use crate::server::session::Session;
 use crate::xml::text::escaped;
 use model::account::AccountAddress;
-use model::chat::{GroupRole, MemberStatus, Occupant, RoomActor, RoomEvent, RoomExit, nick_of};
-
-/// Whether a member may not say anything.
-pub(super) fn is_silent(member: &MemberStatus, is_closed: bool) -> bool {
-    (member.muted || is_closed) && member.role == GroupRole::Member
-}
+use model::chat::{GroupRole, Occupant, RoomActor, RoomEvent, RoomExit, nick_of};
 
 /// The affiliation of who has this role as a member (5.2).
 pub(super) const fn affiliation_of(role: Option<GroupRole>) -> &'static str {
     match role {
         Some(role) => role.word(),
         None => "none",
-    }
-}
-
-/// The role in a room of who has this one as a member (5.1).
-pub(super) const fn role_in_room(role: Option<GroupRole>, is_silent: bool) -> &'static str {
-    match role {
-        Some(GroupRole::Owner | GroupRole::Admin) => "moderator",
-        _ if is_silent => "visitor",
-        _ => "participant",
     }
 }
 
@@ -110,7 +95,7 @@ impl Reader<'_> {
             occupant,
             kind: "",
             affiliation: affiliation_of(occupant.role),
-            role: role_in_room(occupant.role, occupant.silent),
+            role: occupant.room_role().word(),
             renamed: None,
         };
         put_occupant(self.to, item, (why, told), out);
@@ -143,7 +128,7 @@ impl Reader<'_> {
                     occupant: &former,
                     kind: "unavailable",
                     affiliation: affiliation_of(occupant.role),
-                    role: role_in_room(occupant.role, occupant.silent),
+                    role: occupant.room_role().word(),
                     renamed: Some(&occupant.nick),
                 };
                 let (told, mut now_is) = (format!("<status code='303'/>{own}"), Vec::new());

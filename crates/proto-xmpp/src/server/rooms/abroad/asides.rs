@@ -56,7 +56,9 @@ impl RoomsAbroad {
                 AsideWhat::Declined(_) => vec![account.as_str().into()],
                 AsideWhat::Voice => {
                     let seats = self.seats.room(room);
-                    let its = seats.iter().filter(|seat| seat.account == *account);
+                    let its = seats
+                        .iter()
+                        .filter(|seat| seat.account == *account && seat.own.is_moderator());
                     its.map(|seat| full_jid(account, &seat.device)).collect()
                 }
             };

@@ -377,6 +377,7 @@ impl RoomsAbroad {
             ChatDelivery::PublicGroups(page) => RoomAnswer::Public(page),
             ChatDelivery::RoomEntered(entered) => RoomAnswer::Entered(entered),
             ChatDelivery::Occupant { occupant, .. } => RoomAnswer::Occupant(occupant),
+            ChatDelivery::Occupants { occupants, .. } => RoomAnswer::Occupants(occupants),
             ChatDelivery::Changed(changed) => RoomAnswer::Changed(changed.seq),
             ChatDelivery::Sent { .. } | ChatDelivery::Done { .. } => RoomAnswer::Changed(0),
             ChatDelivery::Failed { why, .. } => RoomAnswer::Failed(*why),

@@ -106,13 +106,13 @@ impl Seats {
         self.room(room).iter().find(|it| it.account == *who.0 && *it.device == *who.1)
     }
 
-    /// A device's role in a room; `None`: it is not in it.
+    /// A device's standing in a room; `None`: it is not in it.
     pub(super) fn standing(
         &self,
         room: &AccountAddress,
         who: (&AccountAddress, &str),
     ) -> Option<Standing> {
-        self.at(room, who).map(|seat| (seat.own.role, seat.own.silent))
+        self.at(room, who).map(|seat| (seat.own.is_moderator(), seat.own.silent))
     }
 
     /// A device is in a room from now on.

@@ -114,7 +114,8 @@ fn occupant(who: &str, role: Option<GroupRole>) -> Occupant {
     let (account, device) = who.split_once('/').unwrap_or((who, ""));
     let account = address(account);
     let (nick, device) = (account.name().into(), device.into());
-    Occupant { nick, account, device, role, silent: false, show: OccupantShow::default() }
+    let (silent, moderates, show) = (false, false, OccupantShow::default());
+    Occupant { nick, account, device, role, silent, moderates, show }
 }
 
 /// This device has entered the room, in which Ann is.

@@ -20,15 +20,7 @@ fn done(side: &mut Side, stanza: &str, answers: &[Option<ChatFault>]) -> (Vec<St
     let mut shown = says(side, stanza);
     let mut orders = Vec::new();
     for answer in answers {
-        let mut word = asks(side);
-        // Nobody in the room has that name: it is an account's.
-        if let ChatRequest::Room(asked) = &word
-            && matches!(asked.ask, OccupancyAsk::SetVoice { .. })
-        {
-            failed(side, asked.number, ChatFault::UnknownAccount);
-            word = asks(side);
-        }
-        let (number, order) = match word {
+        let (number, order) = match asks(side) {
             ChatRequest::Group { number, order, .. } => {
                 assert_eq!(order.group, Some(address(ROOM).into()));
                 let whom: Vec<_> = order.members.iter().map(|it| it.as_str()).collect();
@@ -39,7 +31,7 @@ fn done(side: &mut Side, stanza: &str, answers: &[Option<ChatFault>]) -> (Vec<St
             other => panic!("{other:?}"),
         };
         shown = match answer {
-            None if order.starts_with("kick ") => told(side, ChatDelivery::Done { number }),
+            None if order.starts_with("role ") => told(side, ChatDelivery::Done { number }),
             None => changed(side, number),
             Some(why) => failed(side, number, *why),
         };
@@ -52,7 +44,18 @@ fn done(side: &mut Side, stanza: &str, answers: &[Option<ChatFault>]) -> (Vec<St
 /// An order for a room in a few words.
 fn ordered(ask: OccupancyAsk) -> String {
     let items = match ask {
-        OccupancyAsk::Kick { nick, .. } => return format!("kick {nick}"),
+        OccupancyAsk::SetRoles(items) => {
+            let whom = |it: &RoleItem| match &it.whom {
+                OccupantName::Nick(nick) => nick.to_string(),
+                OccupantName::Account(account) => account.to_string(),
+            };
+            let one = |it: &RoleItem| format!("role {} {} {}", it.role.word(), whom(it), it.reason);
+            return items
+                .iter()
+                .map(|it| one(it).trim_end().to_owned())
+                .collect::<Vec<_>>()
+                .join(", ");
+        }
         OccupancyAsk::Change { change: RoomChange::Affiliations(items), .. } => items,
         OccupancyAsk::Change { change: RoomChange::Settings(it), .. } => return settings(&it),
         other => panic!("{other:?}"),
@@ -91,10 +94,21 @@ fn affiliations_are_one_change_of_the_group_and_roles_orders_for_the_room() {
     }
     for (item, answers, orders) in [
         ("affiliation='none' jid='ann@a.example'".to_owned(), vec![None], "none ann@a.example"),
-        ("role='none' nick='bob'".into(), vec![None], "kick bob"),
-        (format!("role='none' {bob}"), vec![None], "remove bob@a.example"),
-        ("role='visitor' nick='bob'".into(), vec![None], "mute bob@a.example"),
-        ("role='participant' nick='bob'".into(), vec![None], "unmute bob@a.example"),
+        ("role='none' nick='bob'".into(), vec![None], "role none bob"),
+        (format!("role='none' {bob}"), vec![None], "role none bob@a.example"),
+        ("role='moderator' nick='bob'".into(), vec![None], "role moderator bob"),
+        ("role='visitor' nick='bob'".into(), vec![SAME], "role visitor bob"),
+        // Of a member who is not in the room the group decides.
+        (
+            format!("role='visitor' {bob}"),
+            vec![Some(ChatFault::UnknownAccount), None],
+            "role visitor bob@a.example, mute bob@a.example",
+        ),
+        (
+            format!("role='participant' {bob}"),
+            vec![Some(ChatFault::UnknownAccount), SAME],
+            "role participant bob@a.example, unmute bob@a.example",
+        ),
     ] {
         let stanza = admin("set", &format!("<item {item}/>"));
         let (asked, shown) = done(&mut available(), &stanza, &answers);
@@ -105,6 +119,29 @@ fn affiliations_are_one_change_of_the_group_and_roles_orders_for_the_room() {
     let (asked, shown) = done(&mut available(), &admin("set", all), &[None]);
     assert_eq!(asked, ["outcast eve@b.example spam, member carol@a.example"], "as a whole");
     assert_eq!(shown, DONE);
+    let two = "<item role='none' nick='bob'/><item role='participant' nick='March Hare'/>";
+    let (asked, shown) = done(&mut available(), &admin("set", two), &[None]);
+    assert_eq!(
+        (asked[0].as_str(), shown.as_str()),
+        ("role none bob, role participant March Hare", DONE)
+    );
+    // Whom the group has muted it lets speak again.
+    let mut side = available();
+    says(&mut side, &admin("set", "<item role='participant' nick='Hare'/>"));
+    let (number, _) = asks_room(&mut side);
+    let found = Arc::new(Occupant { account: address("carol"), ..occupant(TWO[1]) });
+    told(&mut side, ChatDelivery::Occupant { number, occupant: found });
+    let (number, order) = gives_order(&mut side);
+    assert_eq!(
+        (order.verb, &order.members[..]),
+        (GroupVerb::Unmute, &[address("carol").into()][..])
+    );
+    assert_eq!(changed(&mut side, number), DONE);
+    for role in ["none", "moderator"] {
+        let stanza = admin("set", &format!("<item role='{role}' {bob}/>"));
+        let (_, shown) = done(&mut available(), &stanza, &[Some(ChatFault::UnknownAccount)]);
+        assert!(shown.contains("item-not-found"), "{shown}");
+    }
 }
 
 #[test]
@@ -136,7 +173,7 @@ fn a_reason_goes_with_each_order_that_it_is_given_for_and_is_bounded() {
         admin("set", &format!("<item {what} jid='bob@a.example'>{reason}</item>"))
     };
     let (asked, _) = done(&mut available(), &item("role='none'", "a &lt; b"), &[None]);
-    assert_eq!(asked, ["remove a < b bob@a.example"]);
+    assert_eq!(asked, ["role none bob@a.example a < b"]);
     let longest = "x".repeat(REASON_BYTES_MAX);
     let (asked, _) = done(&mut available(), &item("affiliation='outcast'", &longest), &[None]);
     assert_eq!(asked, [format!("outcast bob@a.example {longest}")]);
@@ -182,6 +219,7 @@ fn orders_that_are_refused_end_with_the_fault_of_the_book() {
     let unregister = iq("set", ROOM, "<query xmlns='jabber:iq:register'><remove/></query>");
     for (stanza, why, condition) in [
         (&remove, ChatFault::Forbidden, "forbidden"),
+        (&remove, ChatFault::Outranked, "not-allowed"),
         (&remove, ChatFault::NotMember, "forbidden"),
         (&remove, ChatFault::Busy, "resource-constraint"),
         (&leave, ChatFault::LastOwner, "conflict"),
@@ -243,10 +281,17 @@ fn members_with_an_affiliation_or_a_role_are_listed() {
     assert_eq!(listed("affiliation='owner'", false), "bob");
     assert_eq!(listed("affiliation='admin'", false), "carol");
     assert_eq!(listed("affiliation='member'", false), "dave ann");
-    assert_eq!(listed("role='moderator'", true), "bob carol");
-    assert_eq!(listed("role='participant'", false), "ann");
-    assert_eq!(listed("role='visitor'", false), "dave");
-    assert_eq!(listed("role='visitor'", true), "dave ann");
+    let mut side = available();
+    says(&mut side, &admin("get", "<item role='moderator'/>"));
+    let (number, ask) = asks_room(&mut side);
+    assert_eq!(ask, OccupancyAsk::List(RoomRole::Moderator));
+    let hare =
+        Occupant { nick: "March & Hare".into(), moderates: true, role: None, ..occupant(TWO[1]) };
+    let shown =
+        told(&mut side, ChatDelivery::Occupants { number, occupants: [Arc::new(hare)].into() });
+    let item = "<item affiliation='none' role='moderator' jid='ann@a.example/desk' \
+                nick='March &amp; Hare'/>";
+    assert!(shown.contains(item), "of occupants, as they are in the room: {shown}");
     let mut side = available();
     says(&mut side, &admin("get", "<item affiliation='outcast'/>"));
     let (number, range) = asks_for_members(&mut side);

@@ -116,7 +116,8 @@ pub(super) fn asks_room(side: &mut Side) -> (u32, OccupancyAsk) {
 pub(super) fn occupant((name, role, silent): Named) -> Occupant {
     let device = if name == "ann" { "desk" } else { "" };
     let (account, role, show) = (address(name), Some(role), OccupantShow::default());
-    Occupant { nick: name.into(), account, device: device.into(), role, silent, show }
+    let (nick, device, moderates) = (name.into(), device.into(), false);
+    Occupant { nick, account, device, role, silent, moderates, show }
 }
 
 /// Ann has entered the room, in which these are, herself among them.

@@ -3,6 +3,7 @@
 use super::*;
 use model::chat::foreign::AsideWord;
 use model::chat::{AsideWhat, GroupAside};
+use model::chat::{OccupantName, RoleItem, RoomRole};
 
 const REQUEST: &str = "http://jabber.org/protocol/muc#request";
 const DESK: &str = "eve@b.example/desk";
@@ -62,8 +63,10 @@ fn a_visitor_without_a_voice_asks_for_one_and_a_moderator_of_another_server_give
     refused(&mut rooms, &wish(), "<not-allowed ");
     says(&mut rooms, &answer());
     let (number, what) = asks(&mut rooms);
-    let is_voice = matches!(what, ErrandWhat::Room(_, OccupancyAsk::SetVoice { voice: true, .. }));
-    assert!(is_voice, "{what:?}");
+    let whom = OccupantName::Account(address("carol@c.example"));
+    let (role, reason) = (RoomRole::Participant, "".into());
+    let voice = OccupancyAsk::SetRoles(vec![RoleItem { whom, role, reason }]);
+    assert_eq!(what, ErrandWhat::Room(address(ROOM).into(), voice));
     rooms.answered(now(), number, Some(&failed(ChatFault::UnknownAccount)));
     let (number, what) = asks(&mut rooms);
     let ErrandWhat::Group(order) = what else { panic!("{what:?}") };
@@ -80,6 +83,12 @@ fn each_device_of_a_moderator_in_the_room_is_asked_and_whoever_had_invited_is_to
     enters(&mut rooms, EVE);
     enters(&mut rooms, DESK);
     enters(&mut rooms, "mallory@b.example/x");
+    for (number, who) in (8..).zip([EVE, DESK]) {
+        let is = Arc::new(occupant(who, Some(GroupRole::Admin)));
+        let happened = news(number, RoomEvent::Is(is, None));
+        rooms.news(now(), &happened, &devices(&[EVE, DESK, "mallory@b.example/x"]));
+    }
+    shown(&mut rooms);
     rooms.aside(&aside(AsideWhat::Voice, &["eve@b.example", "dan@d.example"]));
     let told = shown(&mut rooms);
     assert_eq!(told.len(), 2, "{told:?}");
