@@ -238,8 +238,8 @@ class Authority(Guests):
         bob.client.send_message(f"{group}/{self.carol}", "between us", mtype="chat")
         while (heard := await carol.next())["type"] != "chat":
             pass
-        self.assertEqual((heard["body"], heard["from"].bare),
-                         ("between us", f"{self.bob}@localhost"))
+        self.assertEqual((heard["body"], heard["from"].full),
+                         ("between us", f"{group}/{self.bob}"))
         bob.client.send_message(f"{group}/nobody at all", "psst", mtype="chat")
         error = await bob.next("message_error")
         self.assertEqual(error["error"]["condition"], "item-not-found")

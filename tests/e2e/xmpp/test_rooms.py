@@ -329,7 +329,7 @@ class Rooms(Guests):
         heard = await bob.next("message")
         while heard["body"] != "psst":
             heard = await bob.next("message")
-        self.assertEqual(heard["from"].bare, f"{self.carol}@localhost")
+        self.assertEqual(heard["from"].full, f"{group}/Hare")
         with self.assertRaises(slixmpp().exceptions.IqError) as refused:
             await bob.client.plugin["xep_0045"].set_role(group, "Hare", "none")
         self.assertEqual(refused.exception.condition, "forbidden")

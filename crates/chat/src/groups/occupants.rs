@@ -213,6 +213,13 @@ impl Room {
         hearers(self.accounts.get(&inbox).into_iter().flatten().map(|it| (inbox, it)))
     }
 
+    /// The seats of the occupant with a name, and the inbox of its account.
+    pub(crate) fn seats_named(&self, nick: &str) -> Option<(TimelineId, Hearers)> {
+        let (key, (inbox, _)) = (key_of(nick)?, self.named(nick)?);
+        let it = self.accounts.get(&inbox)?.iter().find(|it| it.key == key)?;
+        Some((inbox, hearers([(inbox, it)].into_iter())))
+    }
+
     /// All seats.
     pub(crate) fn all(&mut self) -> Hearers {
         let all = seated(&self.accounts);

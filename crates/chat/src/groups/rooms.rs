@@ -26,7 +26,7 @@ use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::foreign::{ForeignWord, RoomWord};
 use model::chat::{
-    ChatDelivery, ChatFault, ChatMessage, GroupChange, GroupRole, GroupVerb, OccupancyAsk,
+    ChatDelivery, ChatFault, ChatMessage, Content, GroupChange, GroupRole, GroupVerb, OccupancyAsk,
     OccupancyRequest, Occupant, OccupantShow, REASON_BYTES_MAX, ROLES_LISTED_MAX, ROLES_SET_MAX,
     RoleItem, RoomActor, RoomEntered, RoomEvent, RoomExit, RoomNews, RoomRole, STATUS_BYTES_MAX,
     Transient,
@@ -78,7 +78,11 @@ pub struct SeatsTold {
 impl RoomAsked {
     /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
-        size_of::<RoomAsked>() + self.address.as_str().len() + self.group.as_str().len() + 512
+        let said = match &self.ask {
+            OccupancyAsk::Whisper { content, .. } => content.text.len() + content.extra.len(),
+            _ => 512,
+        };
+        size_of::<RoomAsked>() + self.address.as_str().len() + self.group.as_str().len() + said
     }
 }
 
@@ -145,6 +149,9 @@ async fn asked_here(flow: &mut Flow, asked: RoomAsked) -> Result<PeerReply, Chat
             chat.sets_roles(now, conversation, (asked.by, &asked.address), items, fx)
         }
         OccupancyAsk::List(role) => chat.lists_roles(conversation, asked.by, *role),
+        OccupancyAsk::Whisper { nick, content } => {
+            chat.whispers_in_room(conversation, &asked, (nick, content), fx)
+        }
         OccupancyAsk::Find(nick) => chat.finds_in_room(conversation, asked.by, nick),
         OccupancyAsk::Show(_) | OccupancyAsk::Leave | OccupancyAsk::Change { .. } => {
             Err(ChatFault::Invalid)
@@ -179,9 +186,14 @@ impl Chat {
         {
             show.status = Box::default(); // an operator's mute holds here too
         }
+        let limits = &self.settings.limits.chat;
         let is_long = match &ask {
             OccupancyAsk::Enter { show, .. } | OccupancyAsk::Show(show) => {
                 show.status.len() > STATUS_BYTES_MAX
+            }
+            OccupancyAsk::Whisper { content, .. } => {
+                content.text.len() > limits.text_bytes_max as usize
+                    || content.extra.len() > limits.extra_bytes_max as usize
             }
             _ => false,
         };
@@ -195,6 +207,16 @@ impl Chat {
                 return fx.counters.count(ChatCounter::TransientsDropped);
             }
             return self.seat_says(now, (key, by), (at, group, ask), fx);
+        }
+        if matches!(ask, OccupancyAsk::Whisper { .. }) {
+            let most = self.settings.limits.chat.transients_a_minute_max;
+            let session = self.sessions.session_of((from, session));
+            let may = session.is_none_or(|(_, session)| session.told.takes(now, most));
+            let why = if muted { ChatFault::Silenced } else { ChatFault::RateLimited };
+            if muted || !may {
+                let told = ChatDelivery::Failed { number, why };
+                return self.answer_session((from, wait.session), told, fx);
+            }
         }
         let most = self.settings.limits.chat.rooms_a_session_max;
         let is_entering = matches!(ask, OccupancyAsk::Enter { .. });
@@ -446,6 +468,22 @@ impl Chat {
             true => Err(ChatFault::TooLarge),
             false => Ok(PeerReply::Occupants(all)),
         }
+    }
+
+    /// Hands what an occupant says to another one to the devices of that one (7.5).
+    fn whispers_in_room(
+        &mut self,
+        conversation: TimelineId,
+        asked: &RoomAsked,
+        (nick, content): (&str, &Content),
+        fx: &mut Effects,
+    ) -> Result<PeerReply, ChatFault> {
+        let room = self.occupants.room(conversation).ok_or(ChatFault::NotMember)?;
+        let own = room.at(asked.by, &asked.at).ok_or(ChatFault::NotMember)?;
+        let (_, to) = room.seats_named(nick).ok_or(ChatFault::UnknownAccount)?;
+        let event = RoomEvent::Whispered(own, Box::new(content.clone()));
+        self.tell_room(RoomNews { group: asked.group.clone(), number: 0, event }, &to, fx);
+        Ok(PeerReply::Done)
     }
 
     fn finds_in_room(
@@ -776,6 +814,12 @@ impl Chat {
                     self.looks.enters(key, group, it.nick.clone());
                 }
                 _ => {}
+            }
+            if let Some(RoomEvent::Whispered(it, _)) = event
+                && self.people.blocks(by, &it.account)
+            {
+                fx.counters.count(ChatCounter::TransientsDropped);
+                continue;
             }
             if let Some(session) = self.sessions.slab.at(key) {
                 fx.counters.count(ChatCounter::TransientsDelivered);

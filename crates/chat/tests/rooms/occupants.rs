@@ -518,6 +518,44 @@ fn a_moderator_below_the_admins_kicks_gives_a_voice_and_the_subject_until_it_lea
     }
 }
 
+#[test]
+fn what_an_occupant_says_to_another_one_reaches_the_devices_of_that_name_alone() {
+    let whisper = |nick: &str| {
+        let content = Box::new(Content::text("psst"));
+        OccupancyAsk::Whisper { nick: nick.into(), content }
+    };
+    for shards in 1..=3 {
+        let mut world = open(shards);
+        assert_eq!(world.of_room(CAROL, whisper("bob")), Err(ChatFault::NotMember));
+        for at in [ANN, BOB] {
+            enter(&mut world, at);
+        }
+        world.enters_as(CAROL, "Hatter");
+        world.eve_enters();
+        (0..3).for_each(|at| drop(world.hears_of(at)));
+        assert_eq!(world.of_room(CAROL, whisper("BOB")), Ok(()));
+        assert_eq!(world.hears_of(BOB), ["Hatter whispers psst"]);
+        assert_eq!(world.hears_of(ANN), [""; 0]);
+        assert_eq!(world.of_room(CAROL, whisper("nobody")), Err(ChatFault::UnknownAccount));
+        world.abroad.clear();
+        assert_eq!(world.of_room(BOB, whisper(EVE)), Ok(()));
+        let is_told = |it: &ForeignWord| match it {
+            ForeignWord::RoomNews(news, to) => {
+                matches!(news.event, RoomEvent::Whispered(..)) && to.len() == 1
+            }
+            _ => false,
+        };
+        assert!(world.abroad.iter().any(is_told));
+        world.eve(whisper("hatter"));
+        assert_eq!(world.hears_of(CAROL), [format!("{EVE} whispers psst")]);
+        let said = world.reads(BOB).expect("a member");
+        assert!(said.iter().all(|it| !it.contains("psst")), "it is not stored: {said:?}");
+        world.leaves(BOB);
+        world.rest();
+        assert_eq!(world.of_room(CAROL, whisper("bob")), Err(ChatFault::UnknownAccount));
+    }
+}
+
 /// A change of the group as a whole, in the order with this number.
 fn change(number: u8, change: RoomChange) -> OccupancyAsk {
     OccupancyAsk::Change { client_id: ClientMessageId([number; 16]), change }

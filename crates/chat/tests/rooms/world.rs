@@ -128,6 +128,7 @@ pub fn happened(event: &RoomEvent) -> String {
             RoomExit::Banned(it_by) => format!("banned {} by {}", it.nick, by(it_by)),
             RoomExit::Dissolved(why, _) => format!("dissolved {} \"{why}\"", it.nick),
         },
+        RoomEvent::Whispered(by, content) => format!("{} whispers {}", by.nick, content.text),
         RoomEvent::Said(message) => match GroupChange::of(&message.content) {
             Some(change) => format!("said {}", change.verb.word()),
             None => format!("said {}", said(message)),

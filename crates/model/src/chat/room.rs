@@ -5,7 +5,7 @@
 //! end with their sessions. Values only. Invariant: within a room no two occupants have names that
 //! differ in case or blanks alone.
 
-use super::{ChatMessage, ClientMessageId, GroupRole, RoomChange, Show};
+use super::{ChatMessage, ClientMessageId, Content, GroupRole, RoomChange, Show};
 use crate::account::{AccountAddress, Addressee};
 use crate::id::SessionRef;
 use crate::timeline::Seq;
@@ -183,6 +183,14 @@ pub enum OccupancyAsk {
         /// The change.
         change: RoomChange,
     },
+    /// Say something to one occupant, in the name of one's own (XEP-0045 7.5). Answered by `Done`
+    /// or `Failed`.
+    Whisper {
+        /// The other's name.
+        nick: Box<str>,
+        /// Content of the message: it is not stored.
+        content: Box<Content>,
+    },
     /// The occupant with this name. Answered by `Occupant` or `Failed`.
     Find(Box<str>),
     /// Be there otherwise. Not answered.
@@ -237,6 +245,8 @@ pub enum RoomEvent {
     Gone(Arc<Occupant>, RoomExit),
     /// Something was said, or the group has changed: for those who have no inbox with it.
     Said(Arc<ChatMessage>),
+    /// An occupant has said something to the reader alone.
+    Whispered(Arc<Occupant>, Box<Content>),
 }
 
 /// Account that did something to an occupant, and the reason.
@@ -273,6 +283,9 @@ impl RoomNews {
                 it.weight() + 256
             }
             RoomEvent::Said(message) => message.weight(),
+            RoomEvent::Whispered(it, content) => {
+                it.weight() + size_of::<Content>() + content.text.len() + content.extra.len()
+            }
         };
         size_of::<RoomNews>() + self.group.as_str().len() + event
     }

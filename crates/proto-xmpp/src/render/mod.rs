@@ -110,6 +110,13 @@ pub fn stanza_of(message: &Element<'_, '_>) -> Content {
     stanza(message, text, None, |_| true)
 }
 
+/// All that a `message` to one occupant of a room says, as a stanza; that it is one, the room says
+/// anew (XEP-0045 7.5).
+pub fn whisper_of(message: &Element<'_, '_>) -> Content {
+    let text = text_of(message).map(|body| body.text().into_owned());
+    stanza(message, text, None, |it| it.namespace() != MUC_USER)
+}
+
 /// The content of a `message`, kept as a stanza: with those elements beside the text that the
 /// filter keeps, and under this id; without one, its own. The id stands first: by it the message is
 /// known ([`Content::name`]).

@@ -12,7 +12,8 @@ use crate::xml::scan::CLIENT;
 use crate::xml::text::escaped;
 use model::account::AccountAddress;
 use model::chat::{
-    CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, GROUP_SERVICE, Moderated, Occupant, nick_of,
+    CHANNEL_SERVICE, CHATROOM_SERVICE, ChatMessage, Content, GROUP_SERVICE, Moderated, Occupant,
+    nick_of,
 };
 
 /// How a message of a room is shown.
@@ -131,6 +132,25 @@ pub fn put_occupant(
     }
     out.extend_from_slice(inner.as_bytes());
     head.close(out);
+}
+
+/// Appends what an occupant says to the reader alone (7.5).
+pub fn put_whisper(
+    to: &str,
+    (room, by): (&AccountAddress, &Occupant),
+    content: &Content,
+    out: &mut Vec<u8>,
+) {
+    let kept = KeptStanza::of(content);
+    out.extend_from_slice(b"<message");
+    put_attribute("from", Some(&format!("{room}/{}", by.nick)), out);
+    put_attribute("to", Some(to), out);
+    put_attribute("type", Some("chat"), out);
+    kept.put_own_attributes(out);
+    out.push(b'>');
+    kept.put_content(content, out);
+    let told = format!("<x xmlns='{MUC_USER}'/>{}</message>", occupant_id(&by.account));
+    out.extend_from_slice(told.as_bytes());
 }
 
 /// Appends the subject of a room (8.1), and who gave it.

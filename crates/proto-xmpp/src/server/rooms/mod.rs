@@ -406,11 +406,7 @@ impl Session {
                     self.caught(now, &catching, Some(page), out);
                 }
             }
-            (_, RoomWhat::Whisper(whisper)) => {
-                if let RoomAnswer::Occupant(occupant) = answer {
-                    self.whispers(now, (*whisper, &occupant.account), about, out);
-                }
-            }
+            (_, RoomWhat::Whisper(_)) => {}
             (_, RoomWhat::Look(looking)) => self.looked(looking, about, out),
             (_, RoomWhat::List(listing)) => self.answers(about, &listing.result(), out),
             (_, RoomWhat::Items(items)) => self.answers(about, &items.result(), out),

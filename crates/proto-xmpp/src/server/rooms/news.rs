@@ -128,7 +128,8 @@ impl Session {
         if !is_own {
             room.new = None;
         }
-        if !is_own && self.has(Session::INACTIVE) {
+        let waits = !matches!(news.event, RoomEvent::Whispered(..));
+        if !is_own && waits && self.has(Session::INACTIVE) {
             return self.keeps_news(news, out);
         }
         self.tells_kept(out);

@@ -4,7 +4,9 @@
 //! devices of this server and of others. Invariant: affiliation and role are those that chat says.
 
 pub(super) use crate::render::room::account_of;
-use crate::render::room::{OccupantItem, put_configured, put_invitation, put_occupant, reason};
+use crate::render::room::{
+    OccupantItem, put_configured, put_invitation, put_occupant, put_whisper, reason,
+};
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::xml::text::escaped;
@@ -78,7 +80,7 @@ impl Reader<'_> {
         match event {
             RoomEvent::Is(it, _) | RoomEvent::Gone(it, _) => self.is(it),
             RoomEvent::Renamed(before, it) => it.account == *self.account && **before == *self.nick,
-            RoomEvent::Said(_) => false,
+            RoomEvent::Said(_) | RoomEvent::Whispered(..) => false,
         }
     }
 
@@ -135,6 +137,9 @@ impl Reader<'_> {
                 put_occupant(self.to, item, ("", &told), &mut out);
                 self.put(room, occupant, ("", own), &mut now_is);
                 return vec![out, now_is];
+            }
+            RoomEvent::Whispered(by, content) => {
+                put_whisper(self.to, (room, by), content, &mut out);
             }
             RoomEvent::Said(_) => return Vec::new(),
         }

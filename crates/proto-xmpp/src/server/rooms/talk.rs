@@ -11,16 +11,14 @@ use crate::fault::StanzaFault;
 use crate::jid::Jid;
 use crate::message::transient;
 use crate::render::room::{RoomRendering, domain_of, write_in_room};
-use crate::render::{self, MUC_USER, StanzaContent};
+use crate::render::{self, KeptStanza, MUC_USER};
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::stanza::kind;
 use crate::xml::scan::Element;
 use base::time::Now;
 use model::account::{AccountAddress, Addressee};
-use model::chat::{
-    ChatFault, ChatMessage, ChatState, Content, GroupVerb, HistoryPage, HistoryRange,
-};
+use model::chat::{ChatFault, ChatMessage, Content, GroupVerb, HistoryPage, HistoryRange};
 use model::timeline::Seq;
 
 /// Most people that one stanza invites.
@@ -48,27 +46,33 @@ impl Reflecting {
     }
 }
 
-/// A message to one occupant, whose account is looked up by the name (7.5).
+/// A message to one occupant (7.5).
 pub(super) struct Whisper {
     room: AccountAddress,
     nick: Box<str>,
-    what: Whispered,
-}
-
-/// Kind of a message to one occupant.
-enum Whispered {
-    Said(StanzaContent),
-    Told(Option<ChatState>, Content),
+    content: Box<Content>,
 }
 
 impl Whisper {
+    /// The one that a stanza is; `None`: it says nothing.
+    pub(super) fn of(
+        room: &AccountAddress,
+        nick: &str,
+        message: &Element<'_, '_>,
+    ) -> Option<Whisper> {
+        let content = Box::new(render::whisper_of(message));
+        let says = KeptStanza::of(&content).says(&content) && kind(message) != "error";
+        says.then(|| Whisper { room: room.clone(), nick: nick.into(), content })
+    }
+
     pub(super) fn request(&self) -> RoomRequest {
-        RoomRequest::Room(self.room.clone(), OccupancyAsk::Find(self.nick.clone()))
+        let (nick, content) = (self.nick.clone(), self.content.clone());
+        RoomRequest::Room(self.room.clone(), OccupancyAsk::Whisper { nick, content })
     }
 
     pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
         match answer {
-            RoomAnswer::Occupant(_) => Step::Done,
+            RoomAnswer::Changed(_) => Step::Done,
             RoomAnswer::Failed(why) => Step::Refused(fault_of(why)),
             _ => Step::Refused(StanzaFault::ResourceConstraint),
         }
@@ -124,7 +128,7 @@ impl Session {
         }
     }
 
-    /// Sends a message to one occupant (7.5): to its account, since rooms are not anonymous.
+    /// Sends a message to one occupant (7.5).
     fn says_privately(
         &mut self,
         now: Now,
@@ -135,32 +139,11 @@ impl Session {
         if self.room(room).is_none() || room.is_channel() {
             return self.refuse_here("message", about, StanzaFault::NotAcceptable, out);
         }
-        let what = match (transient::told(message), render::said(message)) {
-            (Some((state, content)), _) => Whispered::Told(state, content),
-            (None, Some(said)) => Whispered::Said(said),
-            (None, None) => return,
-        };
-        let whisper = Whisper { room: room.clone(), nick: nick.into(), what };
+        let Some(whisper) = Whisper::of(room, nick, message) else { return };
         let place = self.received();
         let what = RoomWhat::Whisper(Box::new(whisper));
         let (id, to) = (about.0.map(Box::from), about.1.unwrap_or_default().into());
         self.ask_room(now, RoomAsk { stanza: "message", id, to, what, place }, out);
-    }
-
-    /// The account of an occupant is known that a message is for.
-    pub(super) fn whispers(
-        &mut self,
-        now: Now,
-        (whisper, account): (Whisper, &AccountAddress),
-        about: (Option<&str>, Option<&str>),
-        out: &mut Out,
-    ) {
-        match whisper.what {
-            Whispered::Told(state, content) => {
-                self.tells((account.clone(), about), (state, content), out);
-            }
-            Whispered::Said(said) => self.sends(now, (account.clone(), about), said, out),
-        }
     }
 
     /// An invitation is sent through the room (7.8.2), or declined; or it is about voice.

@@ -16,13 +16,13 @@ use crate::server::rooms::administration::Ordering;
 use crate::server::rooms::disco::{Reply, asks_room, asks_service};
 use crate::server::rooms::entering::Entering;
 use crate::server::rooms::news::shown;
-use crate::server::rooms::talk::mediated;
-use crate::server::rooms::{MUC, OccupancyAsk, RoomAsk, RoomWhat, fault_of, subject_alone};
+use crate::server::rooms::talk::{Whisper, mediated};
+use crate::server::rooms::{MUC, RoomAsk, RoomWhat, fault_of, subject_alone};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
 use crate::xml::scan::{Element, Scan};
 use base::time::Now;
 use model::account::{AccountAddress, Addressee};
-use model::chat::{ChatDelivery, ChatFault, DEVICE_NAME_BYTES_MAX, GroupVerb, NewMessage, nick_of};
+use model::chat::{ChatFault, DEVICE_NAME_BYTES_MAX, GroupVerb, NewMessage, nick_of};
 use model::ports::chat::ErrandWhat;
 
 /// Device of an account.
@@ -169,6 +169,13 @@ impl RoomsAbroad {
             let what = RoomWhat::Order(Ordering::verb(room.clone(), GroupVerb::Rename, title));
             return self.asks(now, (who, room.clone()), ("message", stanza), what);
         }
+        if let Some(nick) = nick {
+            if let Some(whisper) = Whisper::of(room, nick, stanza) {
+                let what = RoomWhat::Whisper(Box::new(whisper));
+                self.asks(now, (who, room.clone()), ("message", stanza), what);
+            }
+            return;
+        }
         // That somebody types passes rooms of one server alone.
         let said = render::said(stanza).filter(|_| transient::told(stanza).is_none());
         let Some(said) = said else { return };
@@ -178,52 +185,11 @@ impl RoomsAbroad {
         let id = stanza.attribute("id").map(|id| id.as_ref().into());
         let whom = stanza.attribute("to").unwrap_or_default().as_ref().into();
         let ((account, device), room) = (who, room.clone());
-        let (what, errand) = match nick {
-            Some(nick) => {
-                let find = OccupancyAsk::Find(nick.into());
-                let errand = ErrandWhat::Room(room.clone().into(), find);
-                (AskedWhat::Find(id, whom, Box::new(new)), errand)
-            }
-            None => {
-                let own = own.filter(|own| **own != *nick_of(&room, &account));
-                new.content.nick = own;
-                (AskedWhat::Say(id, whom), ErrandWhat::Send(Box::new(new)))
-            }
-        };
+        new.content.nick = own.filter(|own| **own != *nick_of(&room, &account));
+        let (what, errand) = (AskedWhat::Say(id, whom), ErrandWhat::Send(Box::new(new)));
         if !self.ask(Asked { account, device, room, what, since: now.mono }, errand) {
             self.cannot(stanza, StanzaFault::ResourceConstraint);
         }
-    }
-
-    /// The account of an occupant is known that a message is for, or not.
-    pub(super) fn found(
-        &mut self,
-        now: Now,
-        (who, room): (Who, AccountAddress),
-        (id, to, new): (Option<Box<str>>, Box<str>, NewMessage),
-        told: &ChatDelivery,
-    ) {
-        let account = match told {
-            // What is for another server is that one's to hear.
-            ChatDelivery::Occupant { occupant, .. } if *occupant.account.domain() == *self.own => {
-                occupant.account.clone()
-            }
-            ChatDelivery::Failed { why: ChatFault::Busy, .. } => {
-                let fault = StanzaFault::ResourceConstraint;
-                return self.refuse(&who, "message", (id.as_deref(), &to), fault);
-            }
-            _ => {
-                let fault = StanzaFault::ItemNotFound;
-                return self.refuse(&who, "message", (id.as_deref(), &to), fault);
-            }
-        };
-        let new = NewMessage { to: Addressee::from(account), ..new };
-        let (account, device) = who;
-        let what = AskedWhat::Say(id, to);
-        self.puts(
-            Asked { account, device, room, what, since: now.mono },
-            ErrandWhat::Send(Box::new(new)),
-        );
     }
 
     /// An invitation that is declined, or sent through the room (7.8.2); or it is about voice.

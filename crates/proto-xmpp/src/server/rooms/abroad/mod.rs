@@ -28,8 +28,7 @@ use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::foreign::{ForeignRefused, RoomWord};
 use model::chat::{
-    ChatDelivery, ChatFault, ClientMessageId, GROUP_SERVICE, GroupOrder, NewMessage, OccupantShow,
-    RoomNews,
+    ChatDelivery, ChatFault, ClientMessageId, GROUP_SERVICE, GroupOrder, OccupantShow, RoomNews,
 };
 use model::limits::FederationLimits;
 use model::ports::chat::ErrandWhat;
@@ -70,8 +69,7 @@ pub enum AbroadWord {
 
 /// Rooms of this server for occupants of others.
 pub struct RoomsAbroad {
-    /// The domain of this server, and that of its rooms.
-    own: Box<str>,
+    /// The domain of the rooms.
     service: Box<str>,
     limits: FederationLimits,
     seats: Seats,
@@ -134,8 +132,6 @@ enum AskedWhat {
     Seat,
     /// That a device has left.
     Leave,
-    /// A message to an occupant whose account is looked up: its id, and its recipient.
-    Find(Option<Box<str>>, Box<str>, Box<NewMessage>),
     /// Request for voice.
     Voice,
 }
@@ -144,7 +140,6 @@ impl RoomsAbroad {
     /// Makes the rooms of this domain.
     pub fn new(own: &str, limits: &FederationLimits, seed: u64) -> RoomsAbroad {
         RoomsAbroad {
-            own: own.into(),
             service: format!("{GROUP_SERVICE}{own}").into(),
             limits: limits.clone(),
             seats: Seats::default(),
@@ -226,7 +221,6 @@ impl RoomsAbroad {
                 self.leave_answered(now, number, (room, who), is_heard);
             }
             AskedWhat::Seat | AskedWhat::Voice => {}
-            AskedWhat::Find(id, to, new) => self.found(now, (who, room), (id, to, *new), told),
         }
     }
 

@@ -283,22 +283,21 @@ fn what_an_occupant_says_is_said_in_its_name_and_refused_as_the_book_has_it() {
     let private = |nick: &str| {
         format!("<message type='chat' from='{EVE}' to='{ROOM}/{nick}'><body>psst</body></message>")
     };
-    let find = |rooms: &mut RoomsAbroad, account: &str| {
-        says(rooms, &private("hatter"));
-        let (number, what) = asks(rooms);
-        assert_eq!(
-            what,
-            ErrandWhat::Room(address(ROOM).into(), OccupancyAsk::Find("hatter".into()))
-        );
-        let occupant = Arc::new(occupant(account, None));
-        rooms.answered(now(), number, Some(&ChatDelivery::Occupant { number: 0, occupant }));
+    says(&mut rooms, &private("hatter"));
+    let (number, what) = asks(&mut rooms);
+    let ErrandWhat::Room(_, OccupancyAsk::Whisper { nick, content }) = what else {
+        panic!("{what:?}")
     };
-    find(&mut rooms, "ann@a.example");
-    let (_, what) = asks(&mut rooms);
-    let ErrandWhat::Send(new) = what else { panic!("{what:?}") };
-    assert_eq!(new.to.as_str(), "ann@a.example");
-    find(&mut rooms, "mallory@c.example");
-    assert!(shown(&mut rooms)[0].contains("item-not-found"), "no way to a third server");
+    assert_eq!((&*nick, &*content.text), ("hatter", "psst"));
+    rooms.answered(now(), number, Some(&failed(ChatFault::UnknownAccount)));
+    assert!(shown(&mut rooms)[0].contains("item-not-found"));
+    let ann = Arc::new(occupant("ann@a.example", None));
+    let whispered = RoomEvent::Whispered(ann.clone(), content);
+    rooms.news(now(), &news(0, whispered), &devices(&[EVE]));
+    let told = shown(&mut rooms);
+    let head = format!("<message from='{ROOM}/{}' to='{EVE}' type='chat'>", ann.nick);
+    assert!(told.len() == 1 && told[0].starts_with(&head), "{told:?}");
+    assert!(told[0].contains("<body>psst</body><x xmlns='http://jabber.org/protocol/muc#user'/>"));
 }
 
 #[test]

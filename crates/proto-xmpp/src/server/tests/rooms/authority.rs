@@ -167,36 +167,10 @@ fn the_archive_of_a_room_is_asked_of_the_room_and_shown_as_it_was_said_there() {
 }
 
 #[test]
-fn what_is_said_to_one_occupant_is_said_to_its_account() {
-    let mut side = inside();
-    let say = |nick: &str| {
-        format!("<message type='chat' id='p' to='{ROOM}/{nick}'><body>psst</body></message>")
-    };
-    let find = |side: &mut Side, nick: &str| {
-        assert_eq!(says(side, &say(nick)), "");
-        let (number, ask) = asks_room(side);
-        assert_eq!(ask, OccupancyAsk::Find(nick.into()));
-        number
-    };
-    let number = find(&mut side, "bob");
-    let bob = Arc::new(occupant(("bob", GroupRole::Owner, false)));
-    assert_eq!(told(&mut side, ChatDelivery::Occupant { number, occupant: bob.clone() }), "");
-    let ChatRequest::Send { number, message, .. } = asks(&mut side) else { panic!("sent") };
-    assert_eq!((message.to.as_str(), &*message.content.text), ("bob@a.example", "psst"));
-    // It is in no room: that it was said before is no reason to show it there.
-    let sent = ChatDelivery::Sent { number, id: 9, seq: 1, at_ms: 9, again: true };
-    assert_eq!(told(&mut side, sent), "");
-    assert!(words(&mut side).is_empty());
-    let number = find(&mut side, "eve@b.example");
-    let eve = Arc::new(Occupant { account: address("eve@b.example"), ..(*bob).clone() });
-    told(&mut side, ChatDelivery::Occupant { number, occupant: eve });
-    let ChatRequest::Send { number, message, .. } = asks(&mut side) else { panic!("sent") };
-    assert_eq!(message.to.as_str(), "eve@b.example");
-    let shown = failed(&mut side, number, ChatFault::UnknownAccount);
-    assert!(shown.contains("item-not-found") || shown.contains("service-unavailable"), "{shown}");
-    let number = find(&mut side, "b b");
-    assert!(failed(&mut side, number, ChatFault::UnknownAccount).contains("item-not-found"));
-    assert!(says(&mut available(), &say("bob")).contains("not-acceptable"), "it is not in it");
+fn whoever_is_not_in_the_room_says_nothing_to_its_occupants() {
+    let say = format!("<message type='chat' id='p' to='{ROOM}/bob'><body>psst</body></message>");
+    let mut side = available();
+    assert!(says(&mut side, &say).contains("not-acceptable") && words(&mut side).is_empty());
 }
 
 #[test]

@@ -219,19 +219,39 @@ fn news_that_wait_end_with_the_stay_in_the_room() {
 }
 
 #[test]
-fn a_message_to_an_occupant_goes_to_its_account_by_the_name_that_it_has() {
+fn a_message_to_an_occupant_goes_by_the_names_of_both_and_is_of_the_room() {
+    const X: &str = "<x xmlns='http://jabber.org/protocol/muc#user'/>";
     let mut side = inside();
     let whisper =
-        format!("<message id='w' type='chat' to='{ROOM}/Hatter'><body>psst</body></message>");
-    assert_eq!(says(&mut side, &whisper), "");
+        |inner: &str| format!("<message id='w' type='chat' to='{ROOM}/Hatter'>{inner}</message>");
+    let inner = format!("{X}<body>psst</body><y xmlns='urn:y'/>");
+    assert_eq!(says(&mut side, &whisper(&inner)), "");
     let (number, ask) = asks_room(&mut side);
-    assert_eq!(ask, OccupancyAsk::Find("Hatter".into()));
-    let occupant = Arc::new(Occupant { nick: "Hatter".into(), ..of("carol", GroupRole::Member) });
-    assert_eq!(told(&mut side, ChatDelivery::Occupant { number, occupant }), "");
-    let ChatRequest::Send { message, .. } = asks(&mut side) else { panic!("sent") };
-    assert_eq!((message.to.as_str(), &*message.content.text), ("carol@a.example", "psst"));
-    says(&mut side, &whisper);
-    let (number, _) = asks_room(&mut side);
-    let refused = failed(&mut side, number, ChatFault::UnknownAccount);
-    assert!(refused.contains("id='w'") && refused.contains("<item-not-found "), "{refused}");
+    let OccupancyAsk::Whisper { nick, content } = ask else { panic!("{ask:?}") };
+    assert_eq!((&*nick, &*content.text), ("Hatter", "psst"));
+    assert_eq!(told(&mut side, ChatDelivery::Done { number }), "");
+    // So it comes, at once.
+    says(&mut side, "<inactive xmlns='urn:xmpp:csi:0'/>");
+    let hare = Occupant { nick: "March Hare".into(), ..of("bob", GroupRole::Owner) };
+    let shown = told(&mut side, news(0, RoomEvent::Whispered(Arc::new(hare), content)));
+    assert_eq!(
+        shown,
+        format!(
+            "<message from='{ROOM}/March Hare' to='ann@a.example/desk' type='chat' id='w'>\
+             <body>psst</body><y xmlns='urn:y'/>{X}\
+             <occupant-id xmlns='urn:xmpp:occupant-id:0' id='bob@a.example'/></message>"
+        )
+    );
+    assert_eq!(says(&mut side, &whisper("")), "", "it says nothing");
+    assert!(words(&mut side).is_empty());
+    for (why, condition) in [
+        (ChatFault::UnknownAccount, "<item-not-found "),
+        (ChatFault::NotMember, "<not-acceptable "),
+        (ChatFault::Silenced, "<forbidden "),
+    ] {
+        says(&mut side, &whisper("<body>psst</body>"));
+        let (number, _) = asks_room(&mut side);
+        let refused = failed(&mut side, number, why);
+        assert!(refused.contains("id='w'") && refused.contains(condition), "{refused}");
+    }
 }
