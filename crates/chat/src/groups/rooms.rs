@@ -26,10 +26,9 @@ use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::foreign::{ForeignWord, RoomWord};
 use model::chat::{
-    ChatDelivery, ChatFault, ChatMessage, Content, GroupChange, GroupRole, GroupVerb, OccupancyAsk,
-    OccupancyRequest, Occupant, OccupantShow, REASON_BYTES_MAX, ROLES_LISTED_MAX, ROLES_SET_MAX,
-    RoleItem, RoomActor, RoomEntered, RoomEvent, RoomExit, RoomNews, RoomRole, STATUS_BYTES_MAX,
-    Transient,
+    ChatDelivery, ChatFault, ChatMessage, Content, GroupChange, GroupVerb, OccupancyAsk,
+    OccupancyRequest, Occupant, OccupantShow, RoomActor, RoomEntered, RoomEvent, RoomExit,
+    RoomNews, STATUS_BYTES_MAX, Transient,
 };
 use model::counters::ChatCounter;
 use model::id::ConnRef;
@@ -391,85 +390,6 @@ impl Chat {
         Ok(now_is)
     }
 
-    /// Gives occupants roles, all of them or none (8.2 to 8.4, 9.6, 9.7): a moderator shows out
-    /// whose affiliation is not above its own, and gives or takes a voice; an admin makes and
-    /// unmakes moderators. Admins and owners are moderators always.
-    fn sets_roles(
-        &mut self,
-        now: Now,
-        conversation: TimelineId,
-        (by, address): (TimelineId, &AccountAddress),
-        items: &[RoleItem],
-        fx: &mut Effects,
-    ) -> Result<PeerReply, ChatFault> {
-        let state = self.groups.state(conversation)?;
-        let rank = state.standing(by).0;
-        let is_admin = rank > Some(GroupRole::Member);
-        if !is_admin && !self.occupants.moderates(conversation, by) {
-            return Err(ChatFault::Forbidden);
-        }
-        if items.len() > ROLES_SET_MAX || items.iter().any(|it| it.reason.len() > REASON_BYTES_MAX)
-        {
-            return Err(ChatFault::TooLarge);
-        }
-        let room = self.occupants.room(conversation).ok_or(ChatFault::UnknownAccount)?;
-        let mut all = Vec::with_capacity(items.len());
-        for RoleItem { whom, role, reason } in items {
-            let (inbox, it) = room.found(whom).ok_or(ChatFault::UnknownAccount)?;
-            let of_admin = it.role > Some(GroupRole::Member);
-            let is_kick = *role == RoomRole::None;
-            if !is_kick && it.room_role() == *role {
-                continue;
-            }
-            if it.role > rank || of_admin && (!is_kick || it.role == rank) {
-                return Err(ChatFault::Outranked);
-            }
-            if !is_admin && (*role == RoomRole::Moderator || it.moderates) {
-                return Err(if is_kick { ChatFault::Outranked } else { ChatFault::Forbidden });
-            }
-            // Whom the group has muted it lets speak again.
-            if *role > RoomRole::Visitor && state.is_muted(inbox) {
-                let may = is_admin && items.len() == 1;
-                return if may { Ok(PeerReply::Occupant(it)) } else { Err(ChatFault::Outranked) };
-            }
-            all.push((inbox, *role, reason));
-        }
-        if all.is_empty() {
-            return Err(ChatFault::Unchanged);
-        }
-        for (inbox, role, reason) in all {
-            let actor = RoomActor { by: address.clone(), reason: reason.clone() };
-            if role == RoomRole::None {
-                let exit = RoomExit::Kicked(Box::new(actor));
-                self.shows_out(now, (conversation, inbox), &exit, fx);
-                continue;
-            }
-            if let Some(room) = self.occupants.room(conversation) {
-                room.sets_role(inbox, Some(role));
-            }
-            self.stands_otherwise(conversation, inbox, &actor, fx);
-        }
-        Ok(PeerReply::Done)
-    }
-
-    /// The occupants with a role, for one of them, or for a member (8.5, 9.8).
-    fn lists_roles(
-        &mut self,
-        conversation: TimelineId,
-        by: TimelineId,
-        role: RoomRole,
-    ) -> Result<PeerReply, ChatFault> {
-        if self.occupants.one_of(conversation, by).is_none() {
-            self.groups.state(conversation)?.member(by)?;
-        }
-        let room = self.occupants.room(conversation);
-        let all = room.map(|room| room.with_role(role)).unwrap_or_default();
-        match all.len() > ROLES_LISTED_MAX {
-            true => Err(ChatFault::TooLarge),
-            false => Ok(PeerReply::Occupants(all)),
-        }
-    }
-
     /// Hands what an occupant says to another one to the devices of that one (7.5).
     fn whispers_in_room(
         &mut self,
@@ -580,7 +500,7 @@ impl Chat {
     }
 
     /// Shows all devices of an account out of a room.
-    fn shows_out(
+    pub(super) fn shows_out(
         &mut self,
         now: Now,
         (conversation, inbox): (TimelineId, TimelineId),
@@ -670,7 +590,7 @@ impl Chat {
         }
     }
 
-    fn stands_otherwise(
+    pub(super) fn stands_otherwise(
         &mut self,
         conversation: TimelineId,
         inbox: TimelineId,

@@ -241,11 +241,13 @@ impl Order {
     fn member_of_voice(&self) -> Option<&AccountAddress> {
         let Order::Roles(items) = self else { return None };
         match &items[..] {
-            [RoleItem { whom: OccupantName::Account(account), role, .. }]
-                if matches!(role, RoomRole::Visitor | RoomRole::Participant) =>
-            {
-                Some(account)
-            }
+            [
+                RoleItem {
+                    whom: OccupantName::Account(account),
+                    role: RoomRole::Visitor | RoomRole::Participant,
+                    ..
+                },
+            ] => Some(account),
             _ => None,
         }
     }

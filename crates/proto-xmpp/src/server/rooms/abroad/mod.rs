@@ -123,7 +123,7 @@ struct Asked {
 
 enum AskedWhat {
     /// A question about the room, as a session has it.
-    Room(RoomAsk),
+    Room(Box<RoomAsk>),
     /// Message: its id, and its recipient.
     Say(Option<Box<str>>, Box<str>),
     /// A part of the room's archive, for the question with this id.
@@ -194,7 +194,8 @@ impl RoomsAbroad {
         let who = (account, device);
         // Without an answer chat may have given the device a seat.
         if told.is_none()
-            && let AskedWhat::Room(RoomAsk { what: RoomWhat::Enter(_), .. }) = &what
+            && let AskedWhat::Room(ask) = &what
+            && matches!(ask.what, RoomWhat::Enter(_))
             && self.seats.at(&room, (&who.0, &who.1)).is_none()
         {
             self.has_left(now, who.clone(), &room);
@@ -202,7 +203,7 @@ impl RoomsAbroad {
         let busy = ChatDelivery::Failed { number: 0, why: ChatFault::Busy };
         let told = told.unwrap_or(&busy);
         match what {
-            AskedWhat::Room(ask) => self.room_answered(now, (who, room), ask, told),
+            AskedWhat::Room(ask) => self.room_answered(now, (who, room), *ask, told),
             AskedWhat::Say(id, to) => {
                 let why = match told {
                     ChatDelivery::Failed { why, .. } => Some(*why),
@@ -332,7 +333,7 @@ impl RoomsAbroad {
             return self.room_done(now, (who, room), ask, Some(StanzaFault::ResourceConstraint));
         }
         let (account, device) = who;
-        let what = AskedWhat::Room(ask);
+        let what = AskedWhat::Room(Box::new(ask));
         self.puts(Asked { account, device, room, what, since: now.mono }, errand);
     }
 
