@@ -26,9 +26,9 @@ use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::foreign::{ForeignWord, RoomWord};
 use model::chat::{
-    ChatDelivery, ChatFault, ChatMessage, Content, GroupChange, GroupVerb, OccupancyAsk,
-    OccupancyRequest, Occupant, OccupantShow, RoomActor, RoomEntered, RoomEvent, RoomExit,
-    RoomNews, STATUS_BYTES_MAX, Transient,
+    ChatDelivery, ChatFault, ChatMessage, ClientMessageId, Content, GroupChange, GroupVerb,
+    OccupancyAsk, OccupancyRequest, Occupant, OccupantShow, RoomActor, RoomEntered, RoomEvent,
+    RoomExit, RoomNews, STATUS_BYTES_MAX, Transient,
 };
 use model::counters::ChatCounter;
 use model::id::ConnRef;
@@ -175,8 +175,13 @@ impl Chat {
             let group = group.within(asker.address.domain());
             return self.changes_group((wait, asker), (group, client_id, change), fx);
         }
+        let group = group.within(asker.address.domain());
+        if let OccupancyAsk::Whisper { content, .. } = &mut ask
+            && let Err(why) = self.may_whisper(now, (&asker, &group), content, fx)
+        {
+            return self.answer_session((from, session), ChatDelivery::Failed { number, why }, fx);
+        }
         let Asker { inbox: by, address, device, .. } = asker;
-        let group = group.within(address.domain());
         let key = self.sessions.bound(from, session).filter(|_| !is_errand);
         let at: SeatAt = (key.map(|_| session), device);
         let muted = self.mutes.until(now, &address) > 0;
@@ -185,14 +190,9 @@ impl Chat {
         {
             show.status = Box::default(); // an operator's mute holds here too
         }
-        let limits = &self.settings.limits.chat;
         let is_long = match &ask {
             OccupancyAsk::Enter { show, .. } | OccupancyAsk::Show(show) => {
                 show.status.len() > STATUS_BYTES_MAX
-            }
-            OccupancyAsk::Whisper { content, .. } => {
-                content.text.len() > limits.text_bytes_max as usize
-                    || content.extra.len() > limits.extra_bytes_max as usize
             }
             _ => false,
         };
@@ -206,16 +206,6 @@ impl Chat {
                 return fx.counters.count(ChatCounter::TransientsDropped);
             }
             return self.seat_says(now, (key, by), (at, group, ask), fx);
-        }
-        if matches!(ask, OccupancyAsk::Whisper { .. }) {
-            let most = self.settings.limits.chat.transients_a_minute_max;
-            let session = self.sessions.session_of((from, session));
-            let may = session.is_none_or(|(_, session)| session.told.takes(now, most));
-            let why = if muted { ChatFault::Silenced } else { ChatFault::RateLimited };
-            if muted || !may {
-                let told = ChatDelivery::Failed { number, why };
-                return self.answer_session((from, wait.session), told, fx);
-            }
         }
         let most = self.settings.limits.chat.rooms_a_session_max;
         let is_entering = matches!(ask, OccupancyAsk::Enter { .. });
@@ -236,6 +226,24 @@ impl Chat {
             let why = if may { ChatFault::Busy } else { ChatFault::Invalid };
             self.answer_session((from, session), ChatDelivery::Failed { number, why }, fx);
         }
+    }
+
+    /// Checks what an account says to one occupant as a message to the group: limits, mutes, rates
+    /// and words.
+    fn may_whisper(
+        &mut self,
+        now: Now,
+        (asker, group): (&Asker, &AccountAddress),
+        content: &mut Content,
+        fx: &mut Effects,
+    ) -> Result<(), ChatFault> {
+        self.may_say(content)?;
+        if asker.is_operator {
+            return Ok(());
+        }
+        // It is not stored: no message has this id.
+        let said = (ClientMessageId([0; 16]), content);
+        self.moderate(now, asker, group, said, fx).map(|_| ()).map_err(|rejected| rejected.why)
     }
 
     /// Takes how a session is in a room, at its pace, or that it leaves.

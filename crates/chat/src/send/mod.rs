@@ -24,7 +24,8 @@ use base::hash::HashKey;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{
-    ChatDelivery, ChatFault, ChatMessage, Content, Mentions, NewMessage, SendRejected, emoji_of,
+    ChatDelivery, ChatFault, ChatMessage, ClientMessageId, Content, Mentions, NewMessage,
+    SendRejected, emoji_of,
 };
 use model::counters::ChatCounter;
 use model::id::{ConnRef, MessageId, SessionRef};
@@ -105,7 +106,7 @@ async fn send_message(
 ) -> Result<StoredMessage, SendError> {
     let (chat, now, fx) = flow.state();
     message.content = of_others(message.content, asker.address.domain());
-    chat.may_send(&message)?;
+    chat.may_say(&message.content)?;
     let to = message.to.within(asker.address.domain());
     // Messages of a chatroom cannot be amended or quoted.
     let is_about = message.content.is_amendment() || message.content.quote.is_some();
@@ -114,7 +115,8 @@ async fn send_message(
     }
     let mut is_changed = false;
     if !asker.is_operator {
-        is_changed = chat.moderate(now, asker, &to, &mut message, fx)?;
+        let said = (message.client_id, &mut message.content);
+        is_changed = chat.moderate(now, asker, &to, said, fx)?;
         if let Some(verdict) = flow.review(asker, &to, &message).await? {
             let (chat, now, fx) = flow.state();
             is_changed |= chat.follow_verdict(now, asker, verdict, &mut message, fx)?;
@@ -283,12 +285,12 @@ impl Chat {
 
     /// Checks an account's message against mutes, rates and words. True: the message's text was
     /// changed.
-    fn moderate(
+    pub(crate) fn moderate(
         &mut self,
         now: Now,
         asker: &Asker,
         to: &AccountAddress,
-        message: &mut NewMessage,
+        (client_id, content): (ClientMessageId, &mut Content),
         fx: &mut Effects,
     ) -> Result<bool, Rejected> {
         self.may_still_say(now, asker, fx)?;
@@ -296,9 +298,9 @@ impl Chat {
             fx.counters.count(ChatCounter::RateLimited);
             return Err(too_fast(retry_after_ms));
         }
-        let bytes = message.content.weight() as u64 + BESIDE_BYTES;
+        let bytes = content.weight() as u64 + BESIDE_BYTES;
         self.may_store(now, asker, bytes, fx)?;
-        let found = self.settings.words.list().look(&message.content.text);
+        let found = self.settings.words.list().look(&content.text);
         if found.refused {
             fx.counters.count(ChatCounter::WordsRefused);
             return Err(Rejected::because("it has a word that may not be said here"));
@@ -306,12 +308,12 @@ impl Chat {
         let is_changed = found.replaced.is_some();
         if let Some(text) = found.replaced {
             fx.counters.count(ChatCounter::WordsReplaced);
-            message.content.text = text.into();
+            content.text = text.into();
         }
         if found.flagged {
             fx.counters.count(ChatCounter::WordsFlagged);
             let (from, to) = (asker.address.clone(), to.clone());
-            let what = ChatWhat::Flagged { from, to, client_id: message.client_id };
+            let what = ChatWhat::Flagged { from, to, client_id };
             fx.tell(ChatEvent { at_ms: now.wall_ms, what });
         }
         Ok(is_changed)
@@ -322,8 +324,9 @@ impl Chat {
         self.flows.is_full() || self.pressure >= Pressure::Stores
     }
 
-    fn may_send(&self, message: &NewMessage) -> Result<(), ChatFault> {
-        match self.may_not_say(&message.content) {
+    /// The fault of content that no account may send, or not now.
+    pub(crate) fn may_say(&self, content: &Content) -> Result<(), ChatFault> {
+        match self.may_not_say(content) {
             Some(fault) => Err(fault),
             None if self.is_busy_to_send() => Err(ChatFault::Busy),
             None => Ok(()),

@@ -1,6 +1,7 @@
 //! Occupants of a room: entering without becoming a member, names, roles, and how one leaves.
 
 use crate::world::*;
+use chat::words::WordList;
 use model::chat::foreign::ForeignWord;
 use model::chat::*;
 
@@ -553,6 +554,43 @@ fn what_an_occupant_says_to_another_one_reaches_the_devices_of_that_name_alone()
         world.leaves(BOB);
         world.rest();
         assert_eq!(world.of_room(CAROL, whisper("bob")), Err(ChatFault::UnknownAccount));
+    }
+}
+
+#[test]
+fn what_is_said_to_one_occupant_has_the_rates_words_and_limits_of_messages() {
+    let whisper = |text: &str| {
+        let content = Box::new(Content::text(text));
+        OccupancyAsk::Whisper { nick: "bob".into(), content }
+    };
+    for shards in 1..=3 {
+        let mut world = World::with(shards, |limits| {
+            (limits.sends_an_account_per_s, limits.sends_an_account_burst) = (1, 3);
+            limits.text_bytes_max = 1_000;
+        });
+        let list = WordList::parse(b"refuse casino\nreplace |darn|");
+        world.settings.words.put(list.expect("a list"));
+        world.orders(ANN, GroupVerb::Unlock, &[]).expect("open");
+        for at in [BOB, CAROL] {
+            enter(&mut world, at);
+        }
+        world.eve_enters();
+        world.hears_of(BOB);
+        let (long, rated) = (whisper(&"x".repeat(1_001)), Err(ChatFault::RateLimited));
+        assert_eq!(world.of_room(CAROL, long), Err(ChatFault::TooLarge));
+        assert_eq!(world.of_room(CAROL, whisper("")), Err(ChatFault::Invalid));
+        assert_eq!(world.of_room(CAROL, whisper("the CASINO")), Err(ChatFault::Rejected));
+        assert_eq!(world.of_room(CAROL, whisper("darn")), Ok(()));
+        assert_eq!(world.of_room(CAROL, whisper("three")), Ok(()));
+        assert_eq!(world.of_room(CAROL, whisper("four")), rated);
+        assert_eq!(world.says(CAROL, "all"), rated, "one rate for all that it says");
+        assert_eq!(world.hears_of(BOB), ["carol whispers ****", "carol whispers three"]);
+        // An account of another server has the same.
+        for text in ["a casino", "one", "two", "three", "four"] {
+            world.eve(whisper(text));
+        }
+        let heard = ["one", "two"].map(|text| format!("{EVE} whispers {text}"));
+        assert_eq!(world.hears_of(BOB), heard);
     }
 }
 
