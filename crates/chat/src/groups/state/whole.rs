@@ -143,7 +143,7 @@ impl GroupState {
         let own = self.members.get(&by).map(|it| &it.member.address).filter(|_| !is_operator);
         let members = self.named(wanted)?;
         let (mut changes, mut owners) = (Changes(Vec::new()), HashMap::new());
-        let mut count = 0;
+        let (mut added, mut invited) = (0, 0);
         for it in wanted {
             let (address, id) = &it.account;
             let member = members.get(address).copied();
@@ -167,7 +167,8 @@ impl GroupState {
             let account = account.ok_or(ChatFault::UnknownAccount)?;
             owners.insert(address, it.affiliation == Affiliation::Owner);
             for verb in self.steps(home, (it, &account), now_is, is_operator)? {
-                count += usize::from(matches!(verb, GroupVerb::Add | GroupVerb::Invite));
+                added += usize::from(verb == GroupVerb::Add);
+                invited += usize::from(verb == GroupVerb::Invite);
                 let verb =
                     if is_own && verb == GroupVerb::Remove { GroupVerb::Leave } else { verb };
                 changes.put(verb, &it.reason, &account);
@@ -176,7 +177,10 @@ impl GroupState {
         changes.0.sort_by_key(|it| ORDER.iter().position(|verb| *verb == it.verb));
         let bans = changes.0.iter().filter(|it| it.verb == GroupVerb::Ban);
         let bans: usize = bans.map(|it| it.members.len()).sum();
-        if count > 0 && self.len() + count > most.members {
+        let len = self.len() + added;
+        let is_full = added > 0 && len > most.members
+            || invited > 0 && len + self.invited.len() + invited > most.members;
+        if is_full {
             return Err(ChatFault::GroupFull);
         }
         if bans > 0 && self.banned.len() + bans > most.banned {
@@ -274,7 +278,6 @@ fn ranks(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::groups::state::Abroad;
 
     const HOME: HashKey = HashKey::new(1, 2);
     const MOST: Most = Most { members: 8, banned: 2 };
@@ -321,7 +324,7 @@ mod tests {
         let wanted = items.iter().map(|(name, affiliation)| {
             let one = member(name);
             let consent = match *name {
-                "shy" => Consent::Needed,
+                _ if name.starts_with("shy") => Consent::Needed,
                 "foe" => Consent::Refused,
                 _ => Consent::Given,
             };
@@ -400,8 +403,30 @@ mod tests {
         assert_eq!(sets(&state, "ann", &[("ann", Outcast)]), "last_owner", "nobody bans itself");
         assert_eq!(sets(&state, "bob", &[("ann", None)]), "remove ann");
         assert_eq!(sets(&state, "bob", &[("ann", None), ("bob", None)]), "last_owner");
-        let Abroad { all } = state.foreign();
-        assert!(all.is_empty());
+    }
+
+    #[test]
+    fn invited_accounts_take_a_place_as_members_do() {
+        use Affiliation::{Member, Outcast};
+        let mut state = lunch();
+        let (first, second) = (["shy1", "shy2", "shy3"], ["shy4", "shy5", "shy6"]);
+        let [first, second] = [first, second].map(|all| all.map(|name| (name, Member)));
+        assert_eq!(sets(&state, "ann", &first), "invite shy1 shy2 shy3");
+        let members = first.iter().map(|(name, _)| member(name)).collect();
+        let invites = GroupChange { verb: GroupVerb::Invite, title: "".into(), members };
+        state.apply(HOME, 9, &invites);
+        assert_eq!(sets(&state, "ann", &second), "group_full", "of eight");
+        assert_eq!(
+            sets(&state, "ann", &[("shy4", Member), ("carol", Outcast)]),
+            "invite shy4, ban carol"
+        );
+        assert_eq!(
+            sets(&state, "ann", &[("shy4", Member), ("frank", Member)]),
+            "add frank, invite shy4"
+        );
+        let three = [("shy4", Member), ("frank", Member), ("gina", Member)];
+        assert_eq!(sets(&state, "ann", &three), "group_full");
+        assert_eq!(sets(&state, "ann", &three[1..]), "add frank gina");
     }
 
     #[test]
