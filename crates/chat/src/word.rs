@@ -27,9 +27,9 @@ use crate::sessions::transients::{BoundTold, TransientSaid, TransientTold};
 use model::account::AccountAddress;
 use model::chat::foreign::ForeignArrival;
 use model::chat::{
-    ChatFault, ChatMessage, ChatroomJoined, Excerpt, GroupChange, GroupVerb, InboxChange,
-    InboxEvent, MembersPage, NodesFault, NodesFound, Occupant, PUSH_TOKEN_BYTES_MAX, PublicPage,
-    PublicRange, PushRoute, RoomEntered,
+    ChatFault, ChatMessage, ChatroomJoined, Excerpt, GroupChange, GroupMember, GroupVerb,
+    InboxChange, InboxEvent, MembersPage, NodesFault, NodesFound, Occupant, PUSH_TOKEN_BYTES_MAX,
+    PublicPage, PublicRange, PushRoute, RoomEntered,
 };
 use model::id::ShardId;
 use model::service::Weigh;
@@ -448,15 +448,16 @@ impl Parcel {
 }
 
 impl Cargo {
-    /// The group change in the message, if that is an invitation.
-    pub(crate) fn invitation(&self) -> Option<GroupChange> {
-        let Cargo::Message(message) = self else { return None };
-        let mut changes = GroupChange::all_of(&message.content).into_iter();
-        changes.find(|change| change.verb == GroupVerb::Invite)
+    /// The accounts that the message invites to a group.
+    pub(crate) fn invited(&self) -> Vec<GroupMember> {
+        let Cargo::Message(message) = self else { return Vec::new() };
+        let mut changes = GroupChange::all_of(&message.content);
+        changes.retain(|change| change.verb == GroupVerb::Invite);
+        changes.into_iter().flat_map(|change| change.members).collect()
     }
 
     pub(crate) fn invites(&self) -> bool {
-        self.invitation().is_some()
+        !self.invited().is_empty()
     }
 
     /// The number by which the outbox knows the entry.

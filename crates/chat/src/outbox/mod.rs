@@ -286,8 +286,9 @@ impl Chat {
     pub(crate) fn mentioned_by(&self, cargo: &Cargo) -> Mentioned {
         let Cargo::Message(message) = cargo else { return Mentioned::default() };
         let key = self.settings.home;
-        if let Some(change) = cargo.invitation() {
-            let homes = change.members.iter().map(|it| it.address.home_hash(key)).collect();
+        let invited = cargo.invited();
+        if !invited.is_empty() {
+            let homes = invited.iter().map(|it| it.address.home_hash(key)).collect();
             return Mentioned { homes, everybody: false };
         }
         let Some(Mentions { accounts, everybody }) = message.content.mentions.as_deref() else {

@@ -3,8 +3,8 @@
 use crate::world::pushes::{notified, summary};
 use crate::world::{World, person};
 use model::chat::{
-    Adding, ChatFault, ConversationChange, GroupVerb, Loudness, MuteLevel, PrivacyWish, PushRoute,
-    PushWish, QuietHours,
+    Adding, Affiliation, ChatFault, ConversationChange, GroupVerb, Loudness, MuteLevel,
+    PrivacyWish, PushRoute, PushWish, QuietHours,
 };
 use model::ports::access::NameOwner;
 use model::ports::notifications::Notified;
@@ -14,6 +14,7 @@ const ANN: usize = 0;
 const BOB: usize = 2;
 const BOBS_OTHER: usize = 3;
 const CAROL: usize = 4;
+const DAVE: usize = 6;
 
 /// Ann and Carol are connected; Bob has registered a device, and is offline.
 fn world(shards: u16) -> World {
@@ -99,6 +100,33 @@ fn an_invitation_wakes_who_is_away_and_no_other_change_of_a_group_does() {
         world.orders(ANN, GroupVerb::Promote, Some(&group), &[2]).expect("done");
         world.orders(ANN, GroupVerb::Remove, Some(&group), &[1]).expect("done");
         assert_eq!(told(&mut world), [], "what happens in a group wakes nobody");
+    }
+}
+
+#[test]
+fn everybody_whom_a_list_invites_is_told_whatever_the_reason() {
+    for (shards, border) in [(1, 0), (2, 0), (3, 0), (3, 1)] {
+        let mut world = world_with(shards, border);
+        for at in [BOB, DAVE] {
+            world.connect(at);
+            world.rest();
+            let wish = PrivacyWish { adding: Some(Adding::Nobody), ..PrivacyWish::default() };
+            world.wants_privacy(at, wish);
+        }
+        world.leaves(BOB);
+        world.orders(ANN, GroupVerb::Create, None, &[]).expect("made");
+        let group = world.groups().last().cloned().expect("made");
+        let items = [(3, Affiliation::Member, "first"), (1, Affiliation::Member, "second")];
+        assert_eq!(world.affiliates(ANN, &group, &items), Ok(()));
+        let all = told(&mut world);
+        assert_eq!(all.len(), 1, "{shards} shards: {all:?}");
+        assert_eq!((all[0].0, all[0].1, all[0].2), (Loudness::High, 0, 1));
+        world.connect(BOB);
+        world.rest();
+        for at in [BOB, DAVE] {
+            world.texts(at);
+            assert_eq!(world.orders(at, GroupVerb::Join, Some(&group), &[]), Ok(()), "{at}");
+        }
     }
 }
 

@@ -1,8 +1,11 @@
 //! Devices of XMPP in groups, and what these tell some of their members.
 
-use super::World;
+use super::{World, person};
 use model::account::AccountAddress;
-use model::chat::{AsideWhat, ChatRequest};
+use model::chat::{
+    Affiliation, AffiliationItem, AsideWhat, ChatFault, ChatRequest, ClientMessageId, OccupancyAsk,
+    OccupancyRequest, RoomChange,
+};
 
 impl World {
     /// Connects a device that gets its name after the login, as with XMPP.
@@ -14,6 +17,30 @@ impl World {
         let session = self.devices[at].session.expect("it is here");
         self.ask(at, ChatRequest::Bind { session, device });
         self.rest();
+    }
+
+    /// Gives accounts affiliations with a group, for reasons; returns the answer, when everything is
+    /// at rest.
+    pub fn affiliates(
+        &mut self,
+        at: usize,
+        group: &AccountAddress,
+        items: &[(u32, Affiliation, &str)],
+    ) -> Result<(), ChatFault> {
+        let items = items.iter().map(|(n, affiliation, reason)| AffiliationItem {
+            account: person(*n).into(),
+            affiliation: *affiliation,
+            reason: (*reason).into(),
+        });
+        let change = RoomChange::Affiliations(items.collect());
+        let session = self.devices[at].session.expect("it is here");
+        let number = self.devices[at].number();
+        let client_id = ClientMessageId((3 << 64 | u128::from(number)).to_be_bytes());
+        let ask = OccupancyAsk::Change { client_id, change };
+        let asked = OccupancyRequest { session, number, group: group.clone().into(), ask };
+        self.ask(at, ChatRequest::Room(Box::new(asked)));
+        self.rest();
+        self.devices[at].failed.take().map_or(Ok(()), Err)
     }
 
     /// Makes a device's request for voice in a group; returns the notices, when everything is at
