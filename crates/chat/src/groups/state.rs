@@ -86,6 +86,9 @@ pub(crate) struct GroupState {
     listed: Option<Arc<[TimelineId]>>,
     /// The inboxes of the members that have one: those of this server.
     inboxes: Option<Arc<[TimelineId]>>,
+    /// How often those were listed.
+    #[cfg(test)]
+    listings: usize,
     /// The members of other servers, which have no inbox.
     foreign: Option<Abroad>,
     /// The way by which messages reach the members.
@@ -200,6 +203,8 @@ impl GroupState {
     /// The inboxes of all members that have one.
     pub(crate) fn inboxes(&mut self) -> Arc<[TimelineId]> {
         let here = self.members.keys().copied().filter(|it| it.space() != Space::Foreign);
+        #[cfg(test)]
+        (self.listings += usize::from(self.inboxes.is_none()));
         self.inboxes.get_or_insert_with(|| here.collect()).clone()
     }
 
@@ -470,28 +475,35 @@ impl GroupState {
         }
     }
 
-    /// Applies the changes that a message announces. Returns the accounts that they concern.
+    /// Applies the changes that a message announces. Returns the accounts that they concern: the
+    /// members, and those that were members until then.
     pub(crate) fn apply_all(
         &mut self,
         home: HashKey,
         id: u64,
         changes: &[GroupChange],
     ) -> Concerned {
-        let mut concerned: Vec<_> = changes.iter().map(|it| self.apply(home, id, it)).collect();
-        if concerned.len() == 1 {
-            return concerned.remove(0);
+        let ends = changes.iter().any(|it| it.verb.ends_membership());
+        let before = ends.then(|| self.inboxes());
+        let (mut outside, mut begin) = (Vec::new(), BTreeSet::new());
+        for change in changes {
+            outside.extend(self.told_outside(home, change));
+            begin.extend(self.begin_at(home, change));
+            self.apply(home, id, change);
         }
-        let union = |of: fn(&Concerned) -> &Arc<[TimelineId]>| {
-            let all: BTreeSet<_> = concerned.iter().flat_map(|it| of(it).iter().copied()).collect();
-            all.into_iter().collect()
+        let all = match before {
+            // Nobody has become a member.
+            Some(before) if !changes.iter().any(|it| it.verb.makes_members()) => before,
+            before => {
+                outside.extend(before.iter().flat_map(|it| it.iter()));
+                self.inboxes()
+            }
         };
-        Concerned { all: union(|it| &it.all), begin: union(|it| &it.begin) }
+        Concerned { all: union(all, outside), begin: begin.into_iter().collect() }
     }
 
-    /// Applies a change that a message announces. Returns the accounts that it concerns: the
-    /// members, and those that were members until then.
-    pub(crate) fn apply(&mut self, home: HashKey, id: u64, change: &GroupChange) -> Concerned {
-        let (before, begin) = (self.told_of(home, change), self.begin_at(home, change));
+    /// Applies a change that a message announces.
+    pub(crate) fn apply(&mut self, home: HashKey, id: u64, change: &GroupChange) {
         (self.listed, self.inboxes, self.foreign) = (None, None, None);
         self.turned.has_others();
         if change.verb == GroupVerb::Create && self.is_gone() {
@@ -541,12 +553,6 @@ impl GroupState {
             }
             _ => {}
         }
-        let all = match change.verb {
-            GroupVerb::Invite => self.told_of(home, change),
-            verb if verb.ends_membership() => before,
-            _ => self.inboxes(),
-        };
-        Concerned { all, begin }
     }
 
     /// Makes an account a member from a message on.
@@ -613,7 +619,7 @@ impl GroupState {
             return true;
         }
         let changes = GroupChange::all_of(&message.content);
-        self.apply_all(home, message.id, &changes);
+        changes.iter().for_each(|it| self.apply(home, message.id, it));
         !changes.is_empty()
     }
 }
@@ -623,6 +629,15 @@ impl Membership {
     fn is_owner_here(&self, inbox: &TimelineId) -> bool {
         self.role == Role::Owner && inbox.space() != Space::Foreign
     }
+}
+
+/// All of these inboxes, each once.
+fn union(all: Arc<[TimelineId]>, more: Vec<TimelineId>) -> Arc<[TimelineId]> {
+    if more.is_empty() {
+        return all;
+    }
+    let all: BTreeSet<_> = all.iter().copied().chain(more).collect();
+    all.into_iter().collect()
 }
 
 /// Whether one account is named, and it is one of this server.

@@ -68,25 +68,22 @@ impl GroupState {
         all
     }
 
-    /// The inboxes that get a change: those of members, and of accounts that are or were invited.
-    pub(super) fn told_of(&mut self, home: HashKey, change: &GroupChange) -> Arc<[TimelineId]> {
-        let members = self.inboxes();
-        let named = change.concerned().iter().map(|one| one.address.inbox(home, one.id));
-        let invited: Vec<_> = match change.verb {
-            GroupVerb::Dissolve => self.invited.keys().copied().collect(),
-            verb if !verb.leaves_outside() || verb == GroupVerb::Ban => return members,
-            _ => named.filter(|inbox| self.is_invited(*inbox)).collect(),
-        };
-        if invited.is_empty() {
-            return members;
+    /// The accounts that get a change and are no members: those that it invites, and those that are
+    /// invited until then.
+    pub(super) fn told_outside(&self, home: HashKey, change: &GroupChange) -> Vec<TimelineId> {
+        use GroupVerb::{Dissolve, Invite, Leave, Remove};
+        let named = change.members.iter().map(|one| one.address.inbox(home, one.id));
+        match change.verb {
+            Dissolve => self.invited.keys().copied().collect(),
+            Invite => named.collect(),
+            Leave | Remove => named.filter(|inbox| self.is_invited(*inbox)).collect(),
+            _ => Vec::new(),
         }
-        let all: BTreeSet<TimelineId> = members.iter().copied().chain(invited).collect();
-        all.into_iter().collect()
     }
 
     /// The accounts that follow a group, if its members read it, from the message of a change on:
     /// new members; and accounts that are or were invited, which draw that message and no more.
-    pub(super) fn begin_at(&self, home: HashKey, change: &GroupChange) -> Arc<[TimelineId]> {
+    pub(super) fn begin_at(&self, home: HashKey, change: &GroupChange) -> Vec<TimelineId> {
         use GroupVerb::{Dissolve, Invite, Leave, Remove};
         let named = change.members.iter().map(|one| one.address.inbox(home, one.id));
         match change.verb {
@@ -94,7 +91,7 @@ impl GroupState {
             verb if verb.makes_members() || matches!(verb, Invite | Leave | Remove) => {
                 named.filter(|inbox| inbox.space() != Space::Foreign).collect()
             }
-            _ => [].into(),
+            _ => Vec::new(),
         }
     }
 

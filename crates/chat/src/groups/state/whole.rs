@@ -278,6 +278,8 @@ fn ranks(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::groups::state::Concerned;
+    use std::collections::BTreeSet;
 
     const HOME: HashKey = HashKey::new(1, 2);
     const MOST: Most = Most { members: 8, banned: 2 };
@@ -427,6 +429,46 @@ mod tests {
         let three = [("shy4", Member), ("frank", Member), ("gina", Member)];
         assert_eq!(sets(&state, "ann", &three), "group_full");
         assert_eq!(sets(&state, "ann", &three[1..]), "add frank gina");
+    }
+
+    #[test]
+    fn whom_a_list_of_many_lines_concerns_is_found_by_two_looks_at_the_members() {
+        let named = |prefix: &str, count: usize| {
+            (0..count).map(|n| member(&format!("{prefix}{n}"))).collect::<Vec<_>>()
+        };
+        let change = |verb, members| GroupChange { verb, title: "".into(), members };
+        let mut state = GroupState::default();
+        let mut all = vec![member("ann")];
+        all.extend(named("m", 1_000));
+        state.apply(HOME, 1, &change(GroupVerb::Create, all));
+        state.apply(HOME, 2, &change(GroupVerb::Invite, named("called", 64)));
+        let verbs = [
+            (GroupVerb::Add, "new"),
+            (GroupVerb::Promote, "new"),
+            (GroupVerb::Invite, "shy"),
+            (GroupVerb::Remove, "called"),
+            (GroupVerb::Remove, "m"),
+            (GroupVerb::Ban, "m2"),
+        ];
+        let lines = |(verb, prefix): (GroupVerb, &str)| {
+            named(prefix, 64)
+                .into_iter()
+                .map(move |one| change(verb, vec![one]))
+                .collect::<Vec<_>>()
+        };
+        let lines: Vec<_> = verbs.into_iter().flat_map(lines).collect();
+        let mut alone = state.clone();
+        let mut expected = [BTreeSet::new(), BTreeSet::new()];
+        for it in &lines {
+            let Concerned { all, begin } = alone.apply_all(HOME, 3, std::slice::from_ref(it));
+            expected[0].extend(all.iter().copied());
+            expected[1].extend(begin.iter().copied());
+        }
+        state.listings = 0;
+        let Concerned { all, begin } = state.apply_all(HOME, 3, &lines);
+        assert_eq!([&all, &begin].map(|it| it.iter().copied().collect::<BTreeSet<_>>()), expected);
+        assert_eq!((all.len(), begin.len()), (expected[0].len(), expected[1].len()), "each once");
+        assert_eq!((all.len(), state.listings), (1 + 1_000 + 3 * 64, 2));
     }
 
     #[test]
