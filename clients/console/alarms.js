@@ -14,6 +14,7 @@ export const KINDS = {
   certificate_expired: t('Certificate expired'), store_almost_full: t('Storage is almost full'), draining: t('Server draining'),
   store_filling: t('Storage is filling up'), slow_disconnected: t('Clients disconnected as slow'), slow_clients: t('Slow clients'),
   memory_pressure: t('Memory pressure'), connections_refused: t('Connections refused'), directory_down: t('Presence directory not reachable'),
+  platform_denied: t('Push platform refuses credentials'),
   bridge_down: t('Bridge disconnected'), webhook_failing: t('Webhook failing'), archive_down: t('Message archive disconnected'),
   accounts_database_down: t('Account database disconnected'), ldap_down: t('LDAP server unavailable'), event_stream_down: t('Event stream disconnected'),
   certificate_expiring: t('Certificate expires soon'), backup_old: t('Backup is old'),

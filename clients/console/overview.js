@@ -139,7 +139,7 @@ const ACTS = {
   store_filling: ['configuration?with=store', t('Configuration')], slow_disconnected: ['slow', t('Slow clients')],
   slow_clients: ['slow', t('Slow clients')], memory_pressure: ['sessions?kind=waiting', t('Sessions and queues')],
   connections_refused: ['closes', t('Disconnect reasons')], directory_down: ['log', t('Log')], bridge_down: ['services', t('Services')],
-  webhook_failing: ['services', t('Services')], archive_down: ['services', t('Services')], accounts_database_down: ['services', t('Services')], ldap_down: ['services', t('Services')],
+  platform_denied: ['log', t('Log')], webhook_failing: ['services', t('Services')], archive_down: ['services', t('Services')], accounts_database_down: ['services', t('Services')], ldap_down: ['services', t('Services')],
   event_stream_down: ['services', t('Services')], certificate_expiring: ['certificates', t('Certificates')], backup_old: ['log', t('Log')],
   stream_full: ['cluster', t('Cluster')], isolated: ['cluster', t('Cluster')], acknowledged_lost: ['cluster', t('Cluster')],
   followers: ['cluster', t('Cluster')], node_unreachable: ['cluster', t('Cluster')], clock_differs: ['cluster', t('Cluster')],

@@ -92,7 +92,11 @@ class Page(Case):
         copies = tempfile.TemporaryDirectory(prefix="holdline-copies-")
         self.addCleanup(copies.cleanup)
         backup = {"backup": {"folder": os.path.join(copies.name, "new")}}
-        server = self.start({**ALL, **backup}, TAIL)
+        secret = os.path.join(copies.name, "secret")
+        with open(secret, "w", encoding="utf-8") as file:
+            file.write("s")
+        phones = {"kind": "xiaomi", "app": "org.example", "secret_file": secret}
+        server = self.start({**ALL, **backup, "platform.phones": phones}, TAIL)
         with server.device() as device:
             device.bind("till-1")
             told = {**rows(nats.follower(self).metrics()), **rows(server.metrics())}

@@ -404,6 +404,7 @@ fn product_of(command: &Command) -> Option<&ProductKey> {
         | PushCommand::Block { product, .. }
         | PushCommand::SetTags { product, .. }
         | PushCommand::SetUser { product, .. }
+        | PushCommand::SetPlatform { product, .. }
         | PushCommand::UserDevices { product, .. }
         | PushCommand::Configure { product }
         | PushCommand::DropProduct(product)

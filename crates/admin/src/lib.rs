@@ -17,6 +17,7 @@ mod follower;
 mod orders;
 mod otlp;
 pub mod outward;
+mod platforms;
 mod push_gateway;
 mod routes;
 mod start_error;
@@ -41,6 +42,10 @@ pub use feed::{Feed, MESSAGES_BYTES_MAX};
 pub use follower::{ClusterReading, FollowerApi, FollowerSettings, follow};
 pub use otlp::OtlpSettings;
 pub use outward::redact::url as shown_url;
+pub use platforms::{
+    ApnsIdentity, PlatformOutcomes, PlatformService, PlatformSettings, PlatformStatus, Platforms,
+    WEB_PUSH_ENDPOINTS,
+};
 pub use push_gateway::{NotifiedReply, PushGateway, PushGatewaySettings};
 pub use start_error::ApiStartError;
 pub use webhook::dead::{DEAD_LETTERS_BYTES_MAX, DEAD_LETTERS_MAX, DeadLetterSettings};
@@ -268,6 +273,8 @@ pub struct Settings {
     pub cluster: ClusterReading,
     /// For `/v1/bridges`.
     pub bridges: BridgeStatuses,
+    /// Push services of platforms.
+    pub platforms: Arc<Platforms>,
     /// For `/v1/certificates` and `/metrics`.
     pub certificates: CertificateReadings,
     /// For `/v1/log`.

@@ -11,6 +11,7 @@ pub(crate) mod disconnections;
 pub(crate) mod hooks;
 pub(crate) mod messages;
 pub(crate) mod moves;
+pub(crate) mod notification;
 pub(crate) mod presence_questions;
 pub(crate) mod properties;
 pub(crate) mod tokens;
@@ -35,6 +36,7 @@ use model::limits::Limits;
 use model::ports::pushes::{PushOrder, PushState, PushTarget, UserTarget};
 use model::product::{AnonymousFrom, Heartbeat, Product, Secret};
 use model::push::{Priority, Push};
+use notification::{NotificationBody, PushDocument};
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
@@ -91,6 +93,10 @@ pub(crate) struct PushBody {
     /// Target, when true: all devices of the product.
     #[serde(default)]
     all: bool,
+    /// Shown to the user. With it, the body that the device gets is a document with `notification`,
+    /// and with `data` or `data_base64`, which are `body` and `body_base64`; neither is required
+    /// then.
+    notification: Option<NotificationBody>,
     /// Body of the push, as text. One of `body` and `body_base64`; 1 to push_bytes_max bytes
     /// (4,096).
     #[schemars(length(min = 1))]
@@ -148,12 +154,19 @@ impl PushBody {
         let product = product(&self.product)?;
         let is_now = self.send_at_ms.is_none() && idempotency_key.is_none() && !self.dry_run;
         let target = self.target(limits, is_now)?;
-        let body = match (self.body, self.body_base64) {
-            (Some(text), None) => text.into_bytes(),
-            (None, Some(text)) => STANDARD
-                .decode(text)
-                .map_err(|error| Fault::bad(format!("`body_base64` is not base64: {error}")))?,
-            _ => return Err(Fault::bad("give either `body` or `body_base64`")),
+        let notifies = self.notification.is_some();
+        let body = match (self.notification, self.body, self.body_base64) {
+            (_, Some(_), Some(_)) | (None, None, None) => {
+                return Err(Fault::bad("give either `body` or `body_base64`"));
+            }
+            (None, Some(text), None) => text.into_bytes(),
+            (None, None, Some(text)) => decoded(&text)?,
+            (Some(notification), data, data_base64) => {
+                notification.check()?;
+                data_base64.as_deref().map(decoded).transpose()?;
+                let document = PushDocument { notification, data, data_base64 };
+                serde_json::to_vec(&document).map_err(|_| Fault::internal())?
+            }
         };
         if body.is_empty() {
             // Devices of MIOP 5 and 6 cannot be sent an empty body.
@@ -203,6 +216,7 @@ impl PushBody {
             time_to_live_s: self.ttl_s.unwrap_or(TIME_TO_LIVE_DEFAULT_S),
             priority,
             silent: self.silent,
+            notifies,
             user: None,
             wait_ms: self.wait_ms,
             receipts: self.receipts,
@@ -257,6 +271,11 @@ impl PushBody {
         let user = Some(user);
         Ok(PushTarget::Audience(Arc::new(Audience { user, tags, ..Audience::default() })))
     }
+}
+
+fn decoded(text: &str) -> Result<Vec<u8>, Fault> {
+    let decoded = STANDARD.decode(text);
+    decoded.map_err(|error| Fault::bad(format!("`body_base64` is not base64: {error}")))
 }
 
 /// Checks that a push may be scheduled for this time.

@@ -23,6 +23,8 @@ mod trace;
 mod users;
 
 use super::*;
+use crate::platforms::Platforms;
+use crate::webhook::WallClock;
 use model::close::CloseReason;
 use model::id::{DeviceId, MessageId, ProductKey};
 use model::ports::control::{Answer, Command, Reply};
@@ -190,6 +192,7 @@ fn settings() -> Settings {
         readiness: Arc::new(Readiness::default),
         cluster: Arc::new(|| None),
         bridges: Arc::new(Vec::new),
+        platforms: platforms(),
         certificates: Arc::new(Vec::new),
         log: Arc::new(Vec::new),
         log_events: Arc::new(BTreeMap::new),
@@ -202,6 +205,15 @@ fn settings() -> Settings {
         otlp: None,
         heartbeat_ms: 15_000,
     }
+}
+
+/// A platform to which nothing is sent.
+fn platforms() -> Arc<Platforms> {
+    let (wall_ms, url): (WallClock, _) = (Arc::new(|| NOW_MS), String::new());
+    let service = PlatformService::Xiaomi { package: "shop".into(), secret: "s".into(), url };
+    let (name, limits) = ("android".into(), model::limits::PlatformLimits::default());
+    let settings = PlatformSettings { name, service, authorities: None, proxied: false, limits };
+    Platforms::new(vec![settings], &wall_ms, 1).expect("it is right")
 }
 
 fn rules() -> Vec<table::Rule> {

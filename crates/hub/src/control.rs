@@ -87,6 +87,15 @@ impl Hub {
                     Err(answer) => answer,
                 }
             }
+            PushCommand::SetPlatform { product, device, token } => {
+                match self.changeable(now, &product, &device) {
+                    Ok(key) => {
+                        let change = Change::Platform(token.map(Arc::new));
+                        return self.order_change(reply, key, change, fx);
+                    }
+                    Err(answer) => answer,
+                }
+            }
             PushCommand::UserDevices { product, user } => {
                 self.registry.states_of_user(now, &product, &user)
             }
@@ -228,6 +237,7 @@ impl Hub {
                 is_known
             }
             Change::User(user) => self.give(now, key, (user, cut), fx),
+            Change::Platform(token) => self.set_platform(now, key, token, fx),
         }
     }
 
@@ -278,7 +288,8 @@ impl Hub {
     /// command alone is forgotten.
     fn give_up(&mut self, key: Key, fx: &mut Effects) {
         let Some(device) = self.registry.at(key) else { return };
-        let is_nothing = device.extra.is_none() && !device.blocked();
+        let has_token = self.registry.platforms.has(key.slot);
+        let is_nothing = device.extra.is_none() && !device.blocked() && !has_token;
         match is_nothing && device.presence() == BindState::Never {
             true => self.forget(key, fx),
             false => self.write_row_now(key, fx),

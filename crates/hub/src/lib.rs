@@ -27,6 +27,7 @@ mod delivery;
 mod lists;
 mod log;
 mod orders;
+mod platforms;
 mod push;
 mod queues;
 mod registry;
@@ -48,6 +49,7 @@ use crate::log::epochs::Epochs;
 use crate::log::pending::{OrderWhat, PendingCall};
 use crate::orders::jobs::Jobs;
 use crate::orders::scans::Scans;
+use crate::platforms::Reaching;
 use crate::queues::Queues;
 use crate::registry::Registry;
 use crate::reports::Reports;
@@ -63,6 +65,7 @@ use model::limits::Limits;
 use model::ports::backlog::ReportHook;
 use model::ports::control::Status;
 use model::product::Product;
+use model::push::PlatformRule;
 use std::sync::Arc;
 
 /// Settings of a hub. Limits of the whole process appear here as this shard's share.
@@ -92,6 +95,8 @@ pub struct Settings {
     pub home: HashKey,
     /// Webhooks that receive Reports.
     pub report_hooks: Vec<ReportHook>,
+    /// Push services of platforms.
+    pub platforms: Arc<[PlatformRule]>,
     /// Seed of the random numbers, which are used for jitter only.
     pub seed: u64,
 }
@@ -126,6 +131,7 @@ pub struct Hub {
     scans: Scans,
     segments: Segments,
     reports: Reports,
+    reaching: Reaching,
     restoring: Restoring,
     sweep: Sweep,
     draining: bool,
@@ -145,6 +151,7 @@ impl Hub {
             scans: Scans::default(),
             segments: Segments::default(),
             reports: Reports::new(std::mem::take(&mut settings.report_hooks)),
+            reaching: Reaching::default(),
             restoring: Restoring::default(),
             sweep: Sweep::default(),
             draining: false,

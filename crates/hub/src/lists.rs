@@ -461,6 +461,7 @@ fn make(now: Now, order: PushOrder, product: &Product) -> (Push, PushTarget, Opt
         expire_at: if live_s == 0 { 0 } else { from_s.saturating_add(live_s) },
         priority: order.priority,
         silent: order.silent,
+        notifies: order.notifies,
     };
     (push, order.target, order.idempotency_key)
 }

@@ -47,7 +47,7 @@ impl Load {
         match pending {
             PendingCall::Keep(_, keys) => (&mut self.waits, keys.len()),
             PendingCall::Claim(claim) => (&mut self.waits, claim.size()),
-            PendingCall::Pull(..) => (&mut self.pulls, 1),
+            PendingCall::Pull(..) | PendingCall::Reach(..) => (&mut self.pulls, 1),
             PendingCall::Row(_) | PendingCall::Kicked { .. } => (&mut self.rows, 1),
             PendingCall::Report(_) => (&mut self.reports, 1),
             PendingCall::Remove(..)
@@ -155,7 +155,7 @@ impl LogCalls {
         let pending = self.tickets.completed(ticket, result)?;
         let (count, size) = self.load.of(&pending);
         *count -= size;
-        let is_pull = matches!(pending, PendingCall::Pull(..));
+        let is_pull = matches!(pending, PendingCall::Pull(..) | PendingCall::Reach(..));
         if result.is_err() && *result != Err(StoreError::Conflict) && !is_pull {
             fx.counters.count(ProcessCounter::StoreFailures);
         }
@@ -279,6 +279,7 @@ mod tests {
             hash_key: HashKey::new(11, 12),
             home: HashKey::new(21, 22),
             report_hooks: Vec::new(),
+            platforms: [].into(),
             seed: 13,
         });
         let (mut fx, now) = (Effects::default(), Now::default());
@@ -322,6 +323,7 @@ mod tests {
             expire_at: u32::MAX,
             priority: Priority::Normal,
             silent: false,
+            notifies: false,
         }
     }
 

@@ -124,6 +124,9 @@ impl Hub {
         for item in replaced {
             self.end(now, key, item, Outcome::Rejected(Rejection::Collapsed), fx);
         }
+        if !online {
+            self.reach(now, key, fx);
+        }
     }
 
     /// Ends an item that left its queue, with this outcome.
@@ -269,6 +272,9 @@ impl Hub {
         }
         if answers {
             self.settle(key, id, Outcome::Stored, fx);
+        }
+        if !online {
+            self.reach(now, key, fx);
         }
     }
 

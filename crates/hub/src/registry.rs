@@ -9,12 +9,14 @@ mod audit;
 pub(crate) mod device;
 pub(crate) mod item;
 pub(crate) mod pages;
+pub(crate) mod platforms;
 pub(crate) mod products;
 pub(crate) mod queue;
 pub(crate) mod rows;
 mod tags;
 
 use self::device::{Device, Name};
+use self::platforms::Platforms;
 use self::products::Products;
 use self::rows::Rows;
 use self::tags::{Group, Groups};
@@ -69,6 +71,7 @@ pub(crate) struct Registry {
     groups: Groups,
     /// By slot, the pushes that a device that has changed hands left behind.
     cuts: BTreeMap<u32, Cut>,
+    pub platforms: Platforms,
     rows: Rows,
     online: u64,
 }
@@ -87,6 +90,7 @@ impl Registry {
             protocols: vec![""],
             groups: Groups::default(),
             cuts: BTreeMap::new(),
+            platforms: Platforms::default(),
             rows: Rows::default(),
             online: 0,
         }
@@ -145,6 +149,7 @@ impl Registry {
         self.products.held(device.product, -1);
         self.rows.removed(&device);
         self.cuts.remove(&key.slot);
+        self.platforms.remove(key.slot);
         Some(device)
     }
 
@@ -399,7 +404,9 @@ impl Registry {
         let (at_ms, epoch) = (now.wall_ms, device.epoch);
         let version = match what {
             DeviceWhat::Online { .. } | DeviceWhat::Offline { .. } => device.version(),
-            DeviceWhat::Report { .. } | DeviceWhat::Pushed { .. } => PresenceVersion::default(),
+            DeviceWhat::Report { .. }
+            | DeviceWhat::Pushed { .. }
+            | DeviceWhat::TokenDead { .. } => PresenceVersion::default(),
         };
         Some(DeviceEvent { at_ms, product, device: id, epoch, version, what })
     }
@@ -460,6 +467,7 @@ mod tests {
             hash_key: HashKey::new(1, 2),
             home: HashKey::new(3, 4),
             report_hooks: Vec::new(),
+            platforms: [].into(),
             seed: 0,
         });
         let key = ProductKey::parse("p").expect("a name");

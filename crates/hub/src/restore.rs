@@ -131,6 +131,7 @@ impl Hub {
             self.log.clean_later(CleanupTask::Forget(product.clone(), device.clone()), fx);
             self.log.clean_later(CleanupTask::Delete(product, device), fx);
         }
+        self.restored_platforms(now);
         if self.epochs.last() > 0 {
             // Earlier processes ran on this log.
             self.access.begin(now);
@@ -306,6 +307,9 @@ impl Hub {
         self.registry.set_user(now, key, row.user);
         if let Some(cut) = row.cut {
             self.registry.set_cut(key.slot, cut);
+        }
+        if let Some((token, through)) = row.platform {
+            self.registry.platforms.restore(key.slot, token, through);
         }
         let protocol = self.registry.protocol(row.protocol);
         let device = self.registry.at_mut(key)?;

@@ -14,6 +14,7 @@ use model::ports::backlog::ReportHook;
 use model::ports::control::Status;
 use model::ports::events::DeviceEvent;
 use model::ports::log::{Completion, Restored};
+use model::ports::notifications::Notified;
 use model::ports::presence::queries::PresenceStatus;
 use model::ports::pushes::{PushAnswer, PushCommand};
 use model::ports::trace::{TraceIdentity, TraceSubject};
@@ -122,6 +123,7 @@ impl Service for Hub {
                 fx.answers.push((reply, PushAnswer::Done(was_online)));
             }
             PendingCall::Pull(key, fetch) => self.pulled(now, key, fetch, result, fx),
+            PendingCall::Reach(key, seq) => self.read_for_platform(now, (key, seq), result, fx),
             PendingCall::Order(order) => self.ordered(now, *order, is_stored, fx),
             PendingCall::Report(waiting) => {
                 self.reports.kept(*waiting, is_stored, &mut self.registry, fx);
@@ -140,6 +142,10 @@ impl Service for Hub {
         }
     }
 
+    fn notified(&mut self, now: Now, number: u64, what: Notified, fx: &mut Effects) {
+        self.reached(now, number, what, fx);
+    }
+
     fn peer_message(&mut self, now: Now, from: ShardId, message: OrderMessage, fx: &mut Effects) {
         self.peer_message(now, from, message, fx);
     }
@@ -150,11 +156,12 @@ impl Service for Hub {
         self.epochs.raise(now, &mut self.log, fx);
         let waits = self.turn_waits(now, fx);
         let resends = self.turn_resends(now, fx);
+        let platforms = self.turn_platforms(now, fx);
         let scans = self.turn_scans(now, fx);
         let orders = self.turn_orders(now, fx);
         let cleanups = self.log.turn_cleanups(now, (&self.registry, &self.segments), fx);
         let sweep = self.turn_sweep(now, fx);
-        earliest([waits, resends, scans, orders, cleanups, sweep])
+        earliest([waits, resends, platforms, scans, orders, cleanups, sweep])
     }
 
     fn unsettled(&self) -> usize {

@@ -114,6 +114,7 @@ impl Hub {
         self.leave(now, key, end, fx);
         self.registry.soil(key);
         self.park(now, key, fx);
+        self.reach(now, key, fx);
         self.registry.release(now, key);
     }
 

@@ -78,7 +78,7 @@ impl Hub {
         {
             let cut = match change {
                 Change::User(user) => self.cut_for(*key, user.as_ref()),
-                Change::Block(_) | Change::Tags(_) => None,
+                Change::Block(_) | Change::Tags(_) | Change::Platform(_) => None,
             };
             self.registry.change(*key, change, cut);
         }
@@ -156,7 +156,7 @@ impl Hub {
             self.registry.release(now, key);
         }
         let Some(device) = self.registry.at(key) else { return false };
-        if self.is_forgotten(now, device) {
+        if self.is_forgotten(now, slot, device) {
             self.forget(key, fx);
             return false;
         }
@@ -167,11 +167,12 @@ impl Hub {
         writes
     }
 
-    fn is_forgotten(&self, now: Now, device: &Device) -> bool {
+    fn is_forgotten(&self, now: Now, slot: u32, device: &Device) -> bool {
         let age_ms = now.wall_ms.saturating_sub(device.since_ms());
         device.conn().is_none()
             && device.extra.is_none()
             && !device.blocked()
+            && !self.registry.platforms.has(slot)
             && self.jobs.last_open().is_none()
             && age_ms >= u64::from(self.settings.limits.pushes.forget_after_s) * 1_000
     }

@@ -32,6 +32,8 @@ pub struct Push {
     pub priority: Priority,
     /// Asks the application on the device to show nothing.
     pub silent: bool,
+    /// The body is a document of JSON with a notification for the device's user.
+    pub notifies: bool,
 }
 
 impl Push {
@@ -53,6 +55,46 @@ impl Push {
     pub fn weight(&self) -> usize {
         self.body.len() + self.collapse.as_ref().map_or(0, |key| key.len()) + 64
     }
+}
+
+/// Address of a device at a platform's push service, which reaches it while it is away.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PlatformToken {
+    /// Name of the platform in the configuration.
+    pub platform: Box<str>,
+    /// The address, as the platform's service knows it. Of a Web Push subscription: its endpoint,
+    /// its public key and its authentication secret, with a space between them.
+    pub token: Box<str>,
+}
+
+impl PlatformToken {
+    /// Longest name of a platform, bytes.
+    pub const PLATFORM_BYTES_MAX: usize = 32;
+
+    /// Longest address, bytes.
+    pub const TOKEN_BYTES_MAX: usize = 2_048;
+
+    /// Whether both have an allowed length.
+    pub fn is_allowed(&self) -> bool {
+        (1..=Self::PLATFORM_BYTES_MAX).contains(&self.platform.len())
+            && (1..=Self::TOKEN_BYTES_MAX).contains(&self.token.len())
+    }
+}
+
+/// The address is a secret: whoever has it can reach the device.
+impl std::fmt::Debug for PlatformToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PlatformToken {{ platform: {:?}, .. }}", self.platform)
+    }
+}
+
+/// A platform's push service, as far as the order of pushes depends on it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlatformRule {
+    /// Its name in the configuration.
+    pub name: Box<str>,
+    /// How long a device must be away before it is reached there.
+    pub away_s: u32,
 }
 
 /// Outcome of a push at one device.
@@ -150,6 +192,7 @@ mod tests {
             expire_at,
             priority: Priority::Normal,
             silent: false,
+            notifies: false,
         }
     }
 

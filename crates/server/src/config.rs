@@ -17,6 +17,7 @@ mod listeners;
 pub(crate) mod media;
 pub mod mosquitto;
 mod outside;
+mod platforms;
 mod presence_section;
 mod print;
 mod problem;
@@ -55,6 +56,7 @@ pub use listeners::{
 };
 pub use media::MediaSection;
 pub use outside::{AccountsSection, ClusterSection, LdapSection, MySqlSection};
+pub use platforms::{PlatformKind, PlatformSection};
 pub use presence_section::{DirectoryAt, PresenceSection};
 pub use print::{Changes, SettingChange};
 pub use problem::{ConfigError, ConfigProblem};
@@ -87,6 +89,8 @@ pub const DOMAINS_MAX: usize = 64;
 pub const COMPONENTS_MAX: usize = 64;
 /// Most services beside XMPP. One more is refused.
 pub const SERVICES_MAX: usize = 16;
+/// Most push services of platforms. One more is refused.
+pub const PLATFORMS_MAX: usize = 16;
 /// Most rules of rewriting, and most subscriptions that every client gets. One more is refused.
 pub const REWRITES_MAX: usize = 256;
 /// The paths of WebSocket upgrades where none is chosen: one for each protocol.
@@ -96,7 +100,7 @@ pub const WEB_SOCKET_PATHS: [&str; 4] = ["/miop", "/mqtt", "/im", "/xmpp-websock
 const BOSH_PATH: &str = "/http-bind";
 
 /// The sections in the order of the tree, each with a description.
-const SECTIONS: [(&str, &str); 27] = [
+const SECTIONS: [(&str, &str); 28] = [
     ("server", "process settings."),
     (
         "listen",
@@ -114,6 +118,11 @@ const SECTIONS: [(&str, &str); 27] = [
          each. None by default.",
     ),
     ("push", "push notifications for offline devices of accounts."),
+    (
+        "platform",
+        "push services of platforms, which reach devices that are away, one section for each. None \
+         by default.",
+    ),
     (
         "media",
         "files sent in IM and XMPP, and where they are stored. Off until a folder or a bucket is \
@@ -187,6 +196,8 @@ pub struct Config {
     pub contacts: ContactsSection,
     /// `[service.NAME]`, in the file's order.
     pub services: Vec<ServiceSection>,
+    /// `[platform.NAME]`, in the file's order.
+    pub platforms: Vec<PlatformSection>,
     /// `[access]`.
     pub access: AccessSection,
     /// `[bans]`.
@@ -363,6 +374,7 @@ fn following(old: &Config, new: &Config) -> Config {
     follow_each(&mut next.domains, &new.domains, |it| &it.name);
     follow_each(&mut next.components, &new.components, |it| &it.name);
     follow_each(&mut next.services, &new.services, |it| &it.name);
+    follow_each(&mut next.platforms, &new.platforms, |it| &it.name);
     next.bridges.clone_from(&new.bridges);
     next.products.clone_from(&new.products);
     next.webhooks.clone_from(&new.webhooks);
@@ -416,6 +428,7 @@ fn tree(root: &dyn TableLike, reader: &mut Reader<'_>) -> Config {
         components: components(root, reader),
         contacts: reader.single(root, "contacts"),
         services: services(root, reader),
+        platforms: platforms(root, reader),
         access: access(root, reader),
         bans: reader.single(root, "bans"),
         accounts: reader.single(root, "accounts"),
@@ -511,6 +524,17 @@ fn components(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<ComponentSec
         }
     }
     components
+}
+
+fn platforms(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<PlatformSection> {
+    let mut platforms = Vec::new();
+    for (name, sheet, table) in reader.named(root, "platform", PLATFORMS_MAX) {
+        if let Some(mut platform) = reader.checked(PlatformSection::named(&name), &sheet) {
+            reader.fill(&sheet, Some(table), &[], &mut platform);
+            platforms.push(platform);
+        }
+    }
+    platforms
 }
 
 fn services(root: &dyn TableLike, reader: &mut Reader<'_>) -> Vec<ServiceSection> {

@@ -127,7 +127,7 @@ pub struct RunningServer {
     entrance: Arc<Entrance>,
     archive: Option<Arc<Archive>>,
     moderation: Arc<Moderation>,
-    gateway: Arc<admin::PushGateway>,
+    notices: Notices,
     periodic: Periodic,
     federation: Mutex<Option<Federation>>,
     presence: presence_setup::Running,
@@ -260,7 +260,7 @@ pub fn start_with(
     let (gauge, census) = (shared.gauge, shared.census);
     let switchboard = Switchboard::new(boxes.clone(), seeds.home, (seeds.node, last_id));
     topics.take_orders(&config, (&storage, &boxes), Arc::new(switchboard.clone()))?;
-    notices.gateway.begin(Arc::new(switchboard.clone())).map_err(failed)?;
+    notices.begin(Arc::new(switchboard.clone())).map_err(failed)?;
     let (queries, presence, figures) = presence.run(&switchboard)?;
     let mut bridges = Bridges::default();
     bridges::change(&mut bridges, &inside, &asked)?;
@@ -306,7 +306,7 @@ pub fn start_with(
         entrance: topics.entrance.clone(),
         queries: queries.clone(),
         stream: presence.readings(),
-        gateway: notices.gateway.clone(),
+        notices: notices.clone(),
         live: live.clone(),
         media: media_door,
         bosh,
@@ -344,7 +344,7 @@ pub fn start_with(
         entrance: topics.entrance,
         archive,
         moderation: topics.moderation,
-        gateway: notices.gateway,
+        notices,
         token_file,
         live,
     })
@@ -470,7 +470,7 @@ impl RunningServer {
         self.live.backups.stop();
         self.storage.let_couriers_go();
         self.presence.stop();
-        self.gateway.end();
+        self.notices.end();
         self.entrance.close();
         self.archive.iter().for_each(|archive| archive.close());
         self.moderation.close();
@@ -502,6 +502,7 @@ struct Seeds {
     secrets: Secrets,
     node: NodeId,
     report_hooks: Vec<ReportHook>,
+    platforms: Arc<[model::push::PlatformRule]>,
     count: usize,
     media: Option<Arc<dyn MediaStorage>>,
     lead_proof: LeadProof,
@@ -515,6 +516,7 @@ impl Seeds {
             drawn: (0..count).map(|_| random()).collect::<Result<_, _>>()?,
             client_ids: (0..count).map(|_| random()).collect::<Result<_, _>>()?,
             report_hooks: live::webhooks::report_hooks(config, folder.home),
+            platforms: config.platforms.iter().map(|it| it.rule()).collect(),
             secrets: folder.secrets(),
             node: folder.node().0,
             home: folder.home,
@@ -766,6 +768,7 @@ fn hub_settings(seeds: &Seeds, shard: ShardId) -> hub::Settings {
         hash_key: seeds.hash_key,
         home: seeds.home,
         report_hooks: seeds.report_hooks.clone(),
+        platforms: seeds.platforms.clone(),
         seed: seeds.seed ^ u64::from(shard.0),
     };
     settings.set_limits(&seeds.limits);

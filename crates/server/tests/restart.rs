@@ -58,6 +58,7 @@ fn push(server: &RunningServer, idempotency_key: Option<&str>, body: &[u8]) -> A
         time_to_live_s: 86_400,
         priority: Priority::Normal,
         silent: false,
+        notifies: false,
         wait_ms: 0,
         receipts: false,
         send_at_ms: None,

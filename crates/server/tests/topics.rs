@@ -230,6 +230,7 @@ fn store_for(server: &RunningServer, number: usize) {
         time_to_live_s: 86_400,
         priority: Priority::Normal,
         silent: false,
+        notifies: false,
         wait_ms: 0,
         receipts: false,
         send_at_ms: None,

@@ -316,6 +316,8 @@ impl Application {
                 DeviceWhat::Report { seq, .. } => {
                     self.reports.insert((event.device.as_str().to_owned(), event.epoch, seq));
                 }
+                // The simulation has no platforms.
+                DeviceWhat::TokenDead { platform } => panic!("a token of {platform} is dead"),
             }
         }
     }
@@ -479,6 +481,7 @@ impl Application {
             time_to_live_s,
             priority: if self.rng.one_in(4) { Priority::High } else { Priority::Normal },
             silent: self.rng.one_in(4),
+            notifies: false,
             wait_ms: self.rng.below(3) as u32 * 2_000,
             receipts: true,
             send_at_ms: None,

@@ -41,6 +41,8 @@ pub(crate) struct Device {
     tags: Vec<String>,
     /// The user to whom it belongs, if it belongs to one.
     user: Option<String>,
+    /// The platform at which it has a token, if it has one.
+    platform: Option<String>,
     /// Whether it is blocked.
     blocked: bool,
 }
@@ -62,6 +64,7 @@ impl From<&DeviceState> for Device {
             waiting: state.waiting,
             tags: state.tags.iter().map(|tag| tag.as_str().to_owned()).collect(),
             user: state.user.as_ref().map(|user| user.as_str().into()),
+            platform: state.platform.as_ref().map(|it| it.as_ref().into()),
             blocked: state.blocked,
         }
     }
@@ -88,6 +91,13 @@ pub(crate) struct DevicePage {
 pub(crate) struct OwnedDevice {
     /// The user to whom the device belongs from now on; null: nobody.
     pub(crate) user: Option<String>,
+}
+
+/// The platform of a device.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DevicePlatform {
+    /// The platform at which it has a token from now on; null: none.
+    pub(crate) platform: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]

@@ -113,6 +113,13 @@ pub(crate) enum DeviceEvent {
         #[schemars(with = "Option<RejectionWord>")]
         reason: Option<&'static str>,
     },
+    /// The device's platform no longer knows its token, which was removed.
+    DeviceTokenDead {
+        #[serde(flatten)]
+        of: OfDevice,
+        /// Name of the platform.
+        platform: String,
+    },
 }
 
 /// The version of a transition.
@@ -163,6 +170,9 @@ impl DeviceEvent {
                 outcome: outcome.name(),
                 reason: pushes::rejection(*outcome),
             },
+            DeviceWhat::TokenDead { platform } => {
+                DeviceEvent::DeviceTokenDead { of, platform: platform.as_ref().into() }
+            }
         }
     }
 }

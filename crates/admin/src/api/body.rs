@@ -27,6 +27,9 @@ const UNREAD_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The only field in which null has a meaning: it removes a product's topic.
 const NULLABLE: &str = "topic";
 
+/// A field that browsers set to null, wherever their subscription is.
+const NULL_OF_BROWSERS: &str = "expirationTime";
+
 /// Room for all bodies together, with a permit for each KiB. It grows at once; it shrinks as bodies
 /// give back what they have.
 pub(crate) struct BodyRoom {
@@ -199,7 +202,7 @@ impl<'de> Visitor<'de> for NoNull {
 
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<(), A::Error> {
         while let Some(name) = from.next_key::<Cow<'de, str>>()? {
-            match self.is_body && name == NULLABLE {
+            match (self.is_body && name == NULLABLE) || name == NULL_OF_BROWSERS {
                 true => drop(from.next_value::<IgnoredAny>()?),
                 false => from.next_value_seed(NoNull { is_body: false })?,
             }

@@ -430,6 +430,14 @@ fn products_and_devices() -> Vec<Route> {
             .wants(&[Manage], Path).refuses(&[NotFound, Refused, Busy, NoAnswer])
             .told("takeDevice", "Take a device from its user", "It belongs to nobody.")
             .more("Pushes that are queued for it are removed (`rejected`, `user_changed`)."),
+        put("/v1/products/{product}/devices/{device}/platform", devices::register)
+            .wants(&[Manage], Path).refuses(FINDS)
+            .told("registerPlatformToken", "Set a device's token at its platform", "Its platform.")
+            .more("While the device is away, its pushes go there. A device has one token; this one \
+                   replaces it."),
+        delete("/v1/products/{product}/devices/{device}/platform", devices::unregister)
+            .wants(&[Manage], Path).refuses(FINDS)
+            .told("removePlatformToken", "Remove a device's token at its platform", "It has none."),
         get("/v1/products/{product}/owners/{owner}/devices", devices::of_user)
             .wants(&[Read], Path).refuses(FINDS)
             .told("devicesOfUser", "The devices of a user", "Those that belong to the user now."),
@@ -465,6 +473,12 @@ fn devices_by_query() -> Vec<Route> {
             .wants(&[Manage], Query).refuses(&[NotFound, Refused, Busy, NoAnswer])
             .told("takeDeviceNamed", "Take a device from its user, with any name",
                 "It belongs to nobody."),
+        put("/v1/device/platform", devices::register).wants(&[Manage], Query).refuses(FINDS)
+            .told("registerPlatformTokenNamed",
+                "Set a device's token at its platform, with any name", "Its platform."),
+        delete("/v1/device/platform", devices::unregister).wants(&[Manage], Query).refuses(FINDS)
+            .told("removePlatformTokenNamed",
+                "Remove a device's token at its platform, with any name", "It has none."),
         post("/v1/device/token", devices::token).wants(&[Manage], Query).refuses(FINDS)
             .told("makeDeviceTokenNamed", "Make a token for a device, with any name", "The token."),
     ]
@@ -583,6 +597,9 @@ fn bridges() -> Vec<Route> {
         get("/v1/bridges", operations::bridges).wants(&[Read], Other)
             .told("listBridges", "Bridges, and whether they are connected",
                 "All that are enabled."),
+        get("/v1/platforms", operations::platforms).wants(&[Read], Other)
+            .told("listPlatforms", "Push services of platforms, and whether they accept pushes",
+                "All of the configuration."),
         get("/v1/certificates", operations::certificates).wants(&[Read], Other)
             .told("listCertificates", "Certificates in use, and when they expire",
                 "The first to expire comes first; with client authorities and revocation lists."),

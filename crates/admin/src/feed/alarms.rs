@@ -48,6 +48,7 @@ kinds! {
     STREAM_FULL "stream_full" true;
     ISOLATED "isolated" true;
     ACKNOWLEDGED_LOST "acknowledged_lost" true;
+    PLATFORM_DENIED "platform_denied" true;
     DRAINING "draining" false;
     STORE_FILLING "store_filling" false;
     SLOW_DISCONNECTED "slow_disconnected" false;

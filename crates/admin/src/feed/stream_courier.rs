@@ -205,7 +205,9 @@ impl StreamCourier {
         let how = match &event.what {
             DeviceWhat::Online { protocol, .. } => ("protocol", *protocol),
             DeviceWhat::Offline { reason } => ("reason", reason.name()),
-            DeviceWhat::Report { .. } | DeviceWhat::Pushed { .. } => return None,
+            DeviceWhat::Report { .. }
+            | DeviceWhat::Pushed { .. }
+            | DeviceWhat::TokenDead { .. } => return None,
         };
         let mut told = self.entry(event.what.name(), event.at_ms);
         told.push(("product", event.product.as_str().into()));

@@ -56,10 +56,14 @@ impl<'a> PushBody<'a> {
     pub(super) fn of(order: &'a NotificationOrder) -> PushBody<'a> {
         let (app, tokens) = match &order.targets {
             NotificationTargets::Gateway { app, tokens } => (Some(&**app), &tokens[..]),
-            NotificationTargets::Miop { .. } | NotificationTargets::Service(_) => (None, &[][..]),
+            NotificationTargets::Miop { .. }
+            | NotificationTargets::Service(_)
+            | NotificationTargets::Platform(_) => (None, &[][..]),
         };
         let (kind, code, notification) = match &order.what {
             NotificationWhat::Code(code) => ("code", Some(&**code), None),
+            // Pushes go to platforms, and not here.
+            NotificationWhat::Push(..) => ("push", None, None),
             NotificationWhat::Notification(it) => {
                 let kind = if it.said.is_some() { "message" } else { "badge" };
                 (kind, None, Some(NotificationBody::of(it)))

@@ -166,7 +166,9 @@ impl PushGateway {
         match order.targets {
             NotificationTargets::Miop { .. } => self.to_hub(*order, reply),
             // Targets elsewhere are notified by the federation part, not here.
-            NotificationTargets::Service(_) => Err(Notified::Refused),
+            NotificationTargets::Service(_) | NotificationTargets::Platform(_) => {
+                Err(Notified::Refused)
+            }
             NotificationTargets::Gateway { .. } if !self.is_there() => Err(Notified::Refused),
             NotificationTargets::Gateway { .. } => self.to_gateway(order, reply),
         }
@@ -330,6 +332,7 @@ impl PushGateway {
         };
         let (collapse, is_loud, time_to_live_s) = match &what {
             NotificationWhat::Code(_) => (Some("code".into()), true, 600),
+            NotificationWhat::Push(..) => return Err(Notified::Refused),
             NotificationWhat::Notification(it) => {
                 let key = it.said.as_ref().map_or("badge".into(), |said| said.collapse.clone());
                 let is_loud = it.loudness == model::chat::Loudness::High;
@@ -345,6 +348,7 @@ impl PushGateway {
             time_to_live_s,
             priority: if is_loud { Priority::High } else { Priority::Normal },
             silent: !is_loud,
+            notifies: false,
             wait_ms: 0,
             receipts: false,
             send_at_ms: None,
@@ -424,6 +428,8 @@ impl PushGateway {
 fn tokens_of(order: &NotificationOrder) -> Vec<Box<str>> {
     match &order.targets {
         NotificationTargets::Gateway { tokens, .. } => tokens.clone(),
-        NotificationTargets::Miop { .. } | NotificationTargets::Service(_) => Vec::new(),
+        NotificationTargets::Miop { .. }
+        | NotificationTargets::Service(_)
+        | NotificationTargets::Platform(_) => Vec::new(),
     }
 }

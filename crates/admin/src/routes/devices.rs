@@ -5,12 +5,13 @@
 
 use super::{Asked, Pair, Part, asked, page, pair, part};
 use crate::answers::devices::{
-    Blocked, Device, DevicePage, DeviceToken, Devices, Kicked, OwnedDevice,
+    Blocked, Device, DevicePage, DevicePlatform, DeviceToken, Devices, Kicked, OwnedDevice,
 };
 use crate::api::{Api, Shared};
 use crate::describe::{Body, OptionalBody};
 use crate::fault::Fault;
 use crate::orders::audience::{DeviceUserBody, device_user};
+use crate::orders::notification::PlatformBody;
 use crate::orders::{self, DeviceQuery, KickBody, ListQuery, QueryBody, TagsBody, TokenBody};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, Query, RawPathParams, State};
@@ -18,6 +19,7 @@ use axum::http::request::Parts;
 use model::id::{DeviceId, DeviceUser, ProductKey};
 use model::ports::control::{Answer, Command};
 use model::ports::pushes::{DeviceState, PushAnswer, PushCommand};
+use model::push::PlatformToken;
 
 type Told<T> = Result<Json<T>, Fault>;
 
@@ -105,6 +107,36 @@ pub(crate) async fn give(
 /// `DELETE /v1/products/{product}/devices/{device}/user`, `DELETE /v1/device/user`
 pub(crate) async fn take_away(State(api): Api, of: OfDevice) -> Told<OwnedDevice> {
     set_user(&api, of, None).await
+}
+
+/// `PUT /v1/products/{product}/devices/{device}/platform`, `PUT /v1/device/platform`
+pub(crate) async fn register(
+    State(api): Api,
+    of: OfDevice,
+    body: Body<PlatformBody>,
+) -> Told<DevicePlatform> {
+    let token = body.read()?.token()?;
+    api.settings.platforms.check(&token).map_err(Fault::bad)?;
+    set_platform(&api, of, Some(token)).await
+}
+
+/// `DELETE /v1/products/{product}/devices/{device}/platform`, `DELETE /v1/device/platform`
+pub(crate) async fn unregister(State(api): Api, of: OfDevice) -> Told<DevicePlatform> {
+    set_platform(&api, of, None).await
+}
+
+async fn set_platform(
+    api: &Shared,
+    of: OfDevice,
+    token: Option<PlatformToken>,
+) -> Told<DevicePlatform> {
+    let OfDevice(product, device) = of;
+    let platform = token.as_ref().map(|token| token.platform.as_ref().into());
+    let command = PushCommand::SetPlatform { product, device, token };
+    match done(api, Command::Push(command)).await? {
+        true => Ok(Json(DevicePlatform { platform })),
+        false => Err(Fault::store()),
+    }
 }
 
 /// `GET /v1/products/{product}/owners/{owner}/devices`

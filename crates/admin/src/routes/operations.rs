@@ -5,6 +5,7 @@ use super::{Asked, presence_routes};
 use crate::answers::edge::bridges::BridgeList;
 use crate::answers::edge::certificates::CertificateList;
 use crate::answers::edge::cluster::ClusterAnswer;
+use crate::answers::edge::platforms::PlatformList;
 use crate::answers::metrics as prometheus;
 use crate::answers::operations::{self as answers, BackedUp};
 use crate::api::life::{Phase, reached};
@@ -49,6 +50,7 @@ pub(crate) const INDEX: &str =
   GET  /v1/webhooks          webhooks and their dead letters
   GET  /v1/cluster           the cluster: which node leads, and the state of the copies
   GET  /v1/bridges           bridges to other brokers, and their state
+  GET  /v1/platforms         push services of platforms, and their state
   GET  /v1/certificates      certificates, and when they expire
   GET  /v1/status            counters and gauges
   GET  /metrics              the same for Prometheus
@@ -66,6 +68,11 @@ pub(crate) async fn certificates(State(api): Api) -> Json<CertificateList> {
 /// `GET /v1/bridges`
 pub(crate) async fn bridges(State(api): Api) -> Json<BridgeList> {
     Json(BridgeList { bridges: (api.settings.bridges)().into_iter().map(Into::into).collect() })
+}
+
+/// `GET /v1/platforms`
+pub(crate) async fn platforms(State(api): Api) -> Json<PlatformList> {
+    Json(PlatformList { platforms: api.settings.platforms.statuses() })
 }
 
 /// `GET /healthz`: liveness. Nothing that a restart alone would not mend makes it fail.
@@ -150,6 +157,7 @@ pub(crate) async fn page(api: &Shared) -> Result<String, Fault> {
         status: &status,
         presence: &presence,
         webhooks: &api.webhooks.all(),
+        platforms: &api.settings.platforms.statuses(),
         readings: &readings,
         certificates: &(api.settings.certificates)(),
         log_events: &(api.settings.log_events)(),

@@ -30,6 +30,7 @@ pub(super) fn state(name: &str) -> DeviceState {
         waiting: 2,
         tags: vec![Tag::parse("berlin").expect("allowed")],
         user: None,
+        platform: None,
         blocked: false,
     }
 }

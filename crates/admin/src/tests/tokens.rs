@@ -200,6 +200,7 @@ fn state(device: &DeviceId) -> DeviceState {
         waiting: 0,
         tags: Vec::new(),
         user: None,
+        platform: None,
         blocked: false,
     }
 }
@@ -274,6 +275,9 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         "/v1/pushes" => r#"{"product": "shop", "device": "d", "body": "b"}"#,
         "/v1/products/{product}/devices/query" => r#"{"devices": ["d"]}"#,
         "/v1/products/{product}/devices/{device}/user" | "/v1/device/user" => r#"{"user": "ann"}"#,
+        "/v1/products/{product}/devices/{device}/platform" | "/v1/device/platform" => {
+            r#"{"platform": "android", "token": "t"}"#
+        }
         "/v1/products/{product}/segments/{segment}" => r#"{"tags": "berlin"}"#,
         "/v1/products/{product}/devices/{device}/tags" | "/v1/device/tags" => r#"{"tags": []}"#,
         "/v1/products/{product}/devices/{device}/token" | "/v1/device/token" => r#"{"ttl_s": 5}"#,

@@ -15,7 +15,9 @@ use crate::log::pending::{OrderWhat, PendingCall};
 use base::slab::Key;
 use model::id::{DeviceId, DeviceUser, MessageId, ProductKey, Tag};
 use model::ports::log::{Table, Write};
+use model::push::PlatformToken;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// Change of a device by the API; the row has it before the record does.
 #[derive(Clone)]
@@ -26,6 +28,8 @@ pub(crate) enum Change {
     Tags(Vec<Tag>),
     /// Gives the device to a user, or to nobody.
     User(Option<DeviceUser>),
+    /// Sets its address at its platform, or removes it.
+    Platform(Option<Arc<PlatformToken>>),
 }
 
 /// Most commands of the API that wait behind a change of one device. One more is answered Busy.
@@ -51,7 +55,7 @@ impl ChangeInFlight {
         });
         std::iter::once(&self.change).chain(waiting).filter_map(|change| match change {
             Change::User(user) => Some(user.as_ref()),
-            Change::Block(_) | Change::Tags(_) => None,
+            Change::Block(_) | Change::Tags(_) | Change::Platform(_) => None,
         })
     }
 }
@@ -188,15 +192,22 @@ impl Registry {
         let (blocked, tags) = match change {
             Some(Change::Block(blocked)) => (Some(*blocked), None),
             Some(Change::Tags(tags)) => (None, Some(tags.clone())),
-            Some(Change::User(_)) | None => (None, None),
+            Some(Change::User(_) | Change::Platform(_)) | None => (None, None),
         };
         let user = match change {
             Some(Change::User(user)) => user.as_ref(),
             _ => self.user_of(device),
         };
+        let platform = match change {
+            Some(Change::Platform(token)) => {
+                token.clone().map(|token| (token, self.platforms.through(key.slot)))
+            }
+            _ => self.platforms.at(key.slot).map(|it| (it.token.clone(), it.through)),
+        };
         let cut = self.rows.changes.get(&key).and_then(|in_flight| in_flight.cut.as_ref());
         Some(DeviceRow {
             user: user.cloned(),
+            platform,
             cut: cut.or(self.cut(key.slot)).cloned(),
             blocked: blocked.unwrap_or(device.blocked()),
             bound: device.presence() != BindState::Never,

@@ -90,6 +90,7 @@ pub fn settings() -> Settings {
         hash_key: HashKey::new(11, 12),
         home: HashKey::new(21, 22),
         report_hooks: Vec::new(),
+        platforms: [].into(),
         seed: 13,
     }
 }
@@ -112,6 +113,7 @@ pub fn order(id: MessageId, target: PushTarget) -> PushOrder {
         time_to_live_s: 3_600,
         priority: Priority::Normal,
         silent: false,
+        notifies: false,
         user: None,
         wait_ms: 1_000,
         receipts: false,

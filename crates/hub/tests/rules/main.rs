@@ -14,6 +14,7 @@ mod many;
 mod mirrors;
 mod orders;
 mod pauses;
+mod platforms;
 mod queries;
 mod queue;
 mod random;

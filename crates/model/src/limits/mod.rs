@@ -10,6 +10,7 @@ mod dial;
 mod federation;
 mod media;
 mod notifications;
+mod platforms;
 pub mod pressure;
 mod pushes;
 pub mod seats;
@@ -22,6 +23,7 @@ pub use dial::DialLimits;
 pub use federation::FederationLimits;
 pub use media::MediaLimits;
 pub use notifications::NotificationLimits;
+pub use platforms::PlatformLimits;
 pub use pushes::PushLimits;
 pub use topics::TopicLimits;
 

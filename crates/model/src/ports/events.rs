@@ -63,6 +63,11 @@ pub enum DeviceWhat {
         /// Outcome of the push.
         outcome: Outcome,
     },
+    /// The device's platform no longer knows its address, which was removed.
+    TokenDead {
+        /// Name of the platform.
+        platform: Box<str>,
+    },
 }
 
 impl DeviceWhat {
@@ -73,6 +78,7 @@ impl DeviceWhat {
             DeviceWhat::Offline { .. } => event::OFFLINE,
             DeviceWhat::Report { .. } => event::REPORT,
             DeviceWhat::Pushed { .. } => event::PUSHED,
+            DeviceWhat::TokenDead { .. } => event::DEVICE_TOKEN_DEAD,
         }
     }
 
@@ -262,8 +268,10 @@ mod tests {
             DeviceWhat::Offline { reason },
             DeviceWhat::Report { seq: 1, body: [].into() },
             DeviceWhat::Pushed { id: MessageId(1), outcome: Outcome::Stored },
+            DeviceWhat::TokenDead { platform: "web".into() },
         ];
-        assert_eq!(what.map(|what| what.name()), ["online", "offline", "report", "pushed"]);
+        let names = ["online", "offline", "report", "pushed", "device_token_dead"];
+        assert_eq!(what.map(|what| what.name()), names);
         let filter: Box<str> = "a".into();
         let clients = [
             ClientWhat::Disconnected { reason },

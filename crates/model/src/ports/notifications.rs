@@ -5,6 +5,8 @@
 
 use crate::chat::{Notification, PushService};
 use crate::id::{DeviceId, ProductKey};
+use crate::push::{PlatformToken, Push};
+use std::sync::Arc;
 
 /// Receivers of a notification.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +27,8 @@ pub enum NotificationTargets {
     },
     /// A device that a push service elsewhere knows.
     Service(Box<PushService>),
+    /// A device of MIOP, at its platform's push service.
+    Platform(Arc<PlatformToken>),
 }
 
 /// Content of a notification order.
@@ -34,6 +38,8 @@ pub enum NotificationWhat {
     Notification(Notification),
     /// The code by which a device of MIOP is bound to an account.
     Code(Box<str>),
+    /// A push for this device.
+    Push(DeviceId, Arc<Push>),
 }
 
 /// Order to tell devices something.
@@ -54,9 +60,11 @@ impl NotificationOrder {
             }
             NotificationTargets::Miop { devices, .. } => 128 * (1 + devices.len()),
             NotificationTargets::Service(service) => service.weight(),
+            NotificationTargets::Platform(it) => it.platform.len() + it.token.len(),
         };
         let what = match &self.what {
             NotificationWhat::Code(code) => code.len(),
+            NotificationWhat::Push(_, push) => push.weight(),
             NotificationWhat::Notification(it) => {
                 let said = it.said.as_ref();
                 let text = said.and_then(|said| said.text.as_ref()).map_or(0, |text| text.len());

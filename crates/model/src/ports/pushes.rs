@@ -8,7 +8,7 @@ use crate::close::CloseReason;
 use crate::id::{DeviceId, DeviceUser, MessageId, ProductKey, SegmentName, Tag};
 use crate::presence::PresenceVersion;
 use crate::product::Product;
-use crate::push::{Outcome, Priority};
+use crate::push::{Outcome, PlatformToken, Priority};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -144,6 +144,16 @@ pub enum PushCommand {
         /// The user; absent: nobody.
         user: Option<DeviceUser>,
     },
+    /// Set the address of a device at its platform's push service. Answer: `Done` (false: no room
+    /// for one more device).
+    SetPlatform {
+        /// Product that the device belongs to.
+        product: ProductKey,
+        /// Device, by its name within the product.
+        device: DeviceId,
+        /// The address; absent: none.
+        token: Option<PlatformToken>,
+    },
     /// The devices of a user. Answer: `Devices`.
     UserDevices {
         /// Product of the devices.
@@ -194,6 +204,8 @@ pub struct PushOrder {
     pub priority: Priority,
     /// Asks the application on the device to show nothing.
     pub silent: bool,
+    /// The body is a document of JSON with a notification for the device's user.
+    pub notifies: bool,
     /// For named devices: refused by those that do not belong to this user.
     pub user: Option<DeviceUser>,
     /// Milliseconds the answer may wait for acknowledgements.
@@ -445,6 +457,8 @@ pub struct DeviceState {
     pub tags: Vec<Tag>,
     /// The user to whom it belongs.
     pub user: Option<DeviceUser>,
+    /// The platform at whose push service it has an address.
+    pub platform: Option<Box<str>>,
     /// Whether it is blocked.
     pub blocked: bool,
 }

@@ -105,6 +105,7 @@ fn push(id: u64, body: &[u8]) -> Arc<Push> {
         expire_at: 77,
         priority: Priority::High,
         silent: true,
+        notifies: false,
     })
 }
 

@@ -59,6 +59,7 @@ pub fn push(id: u64, body: &[u8]) -> Arc<Push> {
         expire_at: u32::MAX,
         priority: Priority::Normal,
         silent: false,
+        notifies: false,
     })
 }
 

@@ -6,8 +6,8 @@
 use super::problem::{HIDDEN, without_password};
 use super::reader::Sheet;
 use super::{
-    AutoSubscribeSection, BridgeSection, Config, DomainSection, Rewrite, SECTIONS, ServiceSection,
-    WebhookSection, usual_limits, usual_listeners,
+    AutoSubscribeSection, BridgeSection, Config, DomainSection, PlatformSection, Rewrite, SECTIONS,
+    ServiceSection, WebhookSection, usual_limits, usual_listeners,
 };
 use admin::{ConfigSection, ConfigSetting};
 use base::setting::{Reload, Section, Setting, Shown, Value};
@@ -203,6 +203,9 @@ pub(super) fn documented() -> String {
                 example::<ComponentSection>(&mut out, "[component.echo]", COMPONENT_EXAMPLE);
             }
             "service" => example::<ServiceSection>(&mut out, "[service.relay]", SERVICE_EXAMPLE),
+            "platform" => {
+                example::<PlatformSection>(&mut out, "[platform.web]", PLATFORM_EXAMPLE);
+            }
             "bridge" => example::<BridgeSection>(&mut out, "[bridge.up]", BRIDGE_EXAMPLE),
             "webhook" => example::<WebhookSection>(&mut out, "[[webhook]]", WEBHOOK_EXAMPLE),
             "listen" => tls_listeners(&mut out),
@@ -234,6 +237,11 @@ const SERVICE_EXAMPLE: &[(&str, &str)] = &[
     ("type", "\"turn\""),
     ("host", "\"turn.example.org\""),
     ("secret_file", "\"/etc/holdline/turn.secret\""),
+];
+const PLATFORM_EXAMPLE: &[(&str, &str)] = &[
+    ("kind", "\"webpush\""),
+    ("key_file", "\"/etc/holdline/vapid.pem\""),
+    ("subject", "\"mailto:push@example.org\""),
 ];
 const WEBHOOK_EXAMPLE: &[(&str, &str)] = &[("url", "\"https://app.example/events\"")];
 
@@ -305,6 +313,9 @@ fn pages(config: &Config) -> Vec<Page> {
         pages.push(page(Sheet::named("domain", &domain.name), domain));
     }
     pages.push(single("push", &config.push));
+    for platform in &config.platforms {
+        pages.push(page(Sheet::named("platform", &platform.name), platform));
+    }
     pages.push(single("media", &config.media));
     pages.push(single("bosh", &config.bosh));
     pages.push(single("federation", &config.federation));

@@ -134,9 +134,9 @@ fn an_unknown_key_or_section_is_told_the_nearest_one() {
     refused(
         "drain_ms = 5",
         &["holdline.toml:1: [drain_ms]: is not a section; the sections are server, listen, tls, \
-           api, limits, mqtt, chat, domain, push, media, bosh, federation, component, contacts, \
-           service, access, bans, accounts, mysql, store, backup, cluster, presence, products, \
-           names, bridge, webhook"],
+           api, limits, mqtt, chat, domain, push, platform, media, bosh, federation, component, \
+           contacts, service, access, bans, accounts, mysql, store, backup, cluster, presence, \
+           products, names, bridge, webhook"],
     );
     refused(
         "[products.demo]\nsecret = []",
@@ -658,6 +658,7 @@ fn every_key_holds_its_default_and_its_range() {
     holds::<FederationSection>();
     holds::<ComponentSection>();
     holds::<ServiceSection>();
+    holds::<PlatformSection>();
     holds::<ContactsSection>();
 }
 
@@ -726,6 +727,7 @@ fn webhooks_choose_among_the_events_of_the_model() {
         DeviceWhat::Offline { reason: CloseReason::PeerClosed },
         DeviceWhat::Report { seq: 0, body: Box::default() },
         DeviceWhat::Pushed { id: MessageId(1), outcome: Outcome::Expired },
+        DeviceWhat::TokenDead { platform: "web".into() },
     ];
     let (filter, message) = ("a".into(), model::topic::Publication::new("a", &[], b""));
     let (why, count) = (model::session::Drop::Busy, 1);

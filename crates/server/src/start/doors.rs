@@ -219,10 +219,12 @@ impl Peers {
     }
 }
 
-/// Faults of the files that components and services name.
+/// Faults of the files that components, services and platforms name.
 pub(super) fn unusable(config: &Config) -> impl Iterator<Item = String> {
     let components = config.components.iter().filter_map(|it| it.read_secret().err());
-    components.chain(config.services.iter().filter_map(|it| it.told().err()))
+    let services = config.services.iter().filter_map(|it| it.told().err());
+    let platforms = config.platforms.iter().filter_map(|it| it.settings().err());
+    components.chain(services).chain(platforms)
 }
 
 /// The listeners that are opened.

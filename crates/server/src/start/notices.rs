@@ -4,23 +4,29 @@
 //! Invariant: an order that was taken is answered by one mail to the service that gave it.
 
 use super::storage::insist;
-use super::{ServerOutside, StartError};
+use super::{ServerOutside, StartError, random_word};
 use crate::clock;
 use crate::config::Config;
 use crate::shard_logic::Mail;
 use crate::switchboard::Mailboxes;
-use admin::{PushGateway, PushGatewaySettings};
+use admin::{Platforms, PushGateway, PushGatewaySettings};
 use federation::WayOut;
 use model::id::ShardId;
+use model::ports::control::Control;
 use model::ports::notifications::{NotificationOrder, NotificationTargets, Notified};
 use model::service::ServiceKind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+fn wall_ms() -> admin::WallClock {
+    Arc::new(clock::wall_ms)
+}
+
 /// The way out for the shards of a server.
 #[derive(Clone)]
 pub(super) struct Notices {
     pub(super) gateway: Arc<PushGateway>,
+    pub(super) platforms: Arc<Platforms>,
     boxes: Mailboxes<ServerOutside>,
     /// Whether the mailboxes are no longer read.
     over: Arc<AtomicBool>,
@@ -37,10 +43,27 @@ impl Notices {
             secret: config.push.secret.reveal().as_bytes().to_vec(),
             proxied: config.push.proxy_from_environment,
             limits: config.limits.notifications.clone(),
-            wall_ms: Arc::new(clock::wall_ms),
-            seed: super::random_word()?,
+            wall_ms: wall_ms(),
+            seed: random_word()?,
         });
-        Ok(Notices { gateway, boxes: boxes.clone(), over })
+        let (settings, seed) = (config.platforms.iter().map(|it| it.settings()), random_word()?);
+        let platforms = settings
+            .collect::<Result<_, _>>()
+            .and_then(|settings| Platforms::new(settings, &wall_ms(), seed))
+            .map_err(StartError)?;
+        Ok(Notices { gateway, platforms, boxes: boxes.clone(), over })
+    }
+
+    /// Starts to send: shards are there to be asked.
+    pub(super) fn begin(&self, control: Arc<dyn Control>) -> std::io::Result<()> {
+        self.gateway.begin(control)?;
+        self.platforms.begin()
+    }
+
+    /// Ends: orders that wait are put off.
+    pub(super) fn end(&self) {
+        self.gateway.end();
+        self.platforms.end();
     }
 
     /// Hands an order of a service over, of which some go the way to other domains; or says at once
@@ -57,6 +80,7 @@ impl Notices {
             insist(&boxes, shard, Mail::Notified(service, number, what), &over);
         };
         match (&order.targets, way_out) {
+            (NotificationTargets::Platform(_), _) => self.platforms.offer(order, Box::new(reply)),
             (NotificationTargets::Service(_), Some(way)) => way.notify(order, Box::new(reply)),
             _ => self.gateway.offer(order, Box::new(reply)),
         }

@@ -2,6 +2,7 @@
 
 use super::bosh::Bosh;
 use super::live::Live;
+use super::notices::Notices;
 use super::periodic::certificates;
 use super::storage::Storage;
 use super::storage::archives;
@@ -40,7 +41,7 @@ pub(super) struct Parts {
     /// Figures of the stream of events, where there is one.
     pub(super) stream: Option<admin::Readings>,
     /// Notifies devices that are not connected.
-    pub(super) gateway: Arc<admin::PushGateway>,
+    pub(super) notices: Notices,
     /// For who looks at the configuration, reloads it, or drains the server.
     pub(super) live: Arc<Live>,
     /// The archive of messages, where there is one.
@@ -63,10 +64,10 @@ pub(super) fn start_api(
     parts: Parts,
 ) -> Result<admin::RunningApi, StartError> {
     let Parts { switchboard, feed, storage, entrance, queries, .. } = parts;
-    let Parts { stream, gateway, live, media, bosh, archive, backups, cluster, .. } = parts;
+    let Parts { stream, notices, live, media, bosh, archive, backups, cluster, .. } = parts;
     let (cluster, of_cluster) = cluster;
     let (listeners, orders) = (live.listeners.clone(), live_orders(&live));
-    let statuses = orders.bridges.clone();
+    let (statuses, platforms) = (orders.bridges.clone(), notices.platforms.clone());
     let (accounts, asked) = (entrance.clone(), switchboard.clone());
     let (read, looked, copied) = (storage.clone(), storage.clone(), storage.clone());
     let desk = trace_desk(&live, asked.clone());
@@ -98,7 +99,7 @@ pub(super) fn start_api(
             let of_bridges = bridge_readings(&statuses());
             let of_traces = trace_readings(&tally);
             let of_logs = readings(&read.sizes()).into_iter();
-            let of_push = gateway.readings();
+            let of_push = notices.gateway.readings();
             let of_media = media.as_ref().map_or(Vec::new(), media_readings);
             let of_accounts = account_readings(accounts.database_counts());
             let of_ldap = ldap_readings(accounts.ldap_counts());
@@ -112,6 +113,7 @@ pub(super) fn start_api(
         readiness: readiness(asked, looked, cluster.clone()),
         cluster,
         bridges: orders.bridges,
+        platforms,
         certificates: Arc::new(move || certificates::statuses(&listeners.tls())),
         log: Arc::new(crate::log::recent::lines),
         log_events: Arc::new(crate::log::recent::told),

@@ -42,7 +42,8 @@ impl<O: Outside + Send> Switchboard<O> {
             | PushCommand::EndBanned { ref product, ref device }
             | PushCommand::Block { ref product, ref device, .. }
             | PushCommand::SetTags { ref product, ref device, .. }
-            | PushCommand::SetUser { ref product, ref device, .. } => {
+            | PushCommand::SetUser { ref product, ref device, .. }
+            | PushCommand::SetPlatform { ref product, ref device, .. } => {
                 let owner = self.owner(product, device);
                 self.gather(vec![(owner, command.into())], reply);
             }

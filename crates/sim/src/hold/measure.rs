@@ -387,6 +387,7 @@ fn shard(
         hash_key,
         home: hash_key,
         report_hooks: Vec::new(),
+        platforms: [].into(),
         seed: 6,
     });
     hub.install(Arc::new(product()));

@@ -297,6 +297,7 @@ fn logic(
         hash_key,
         home: HOME,
         report_hooks: vec![ReportHook { product: None, timeline: report_timeline() }],
+        platforms: [].into(),
         seed: plan.seed ^ u64::from(settings.shard.0),
     });
     hub.install(Arc::new(product()));

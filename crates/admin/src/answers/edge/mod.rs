@@ -5,3 +5,4 @@ pub(crate) mod bans;
 pub(crate) mod bridges;
 pub(crate) mod certificates;
 pub(crate) mod cluster;
+pub(crate) mod platforms;

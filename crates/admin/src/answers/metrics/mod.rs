@@ -8,6 +8,7 @@
 pub(crate) mod latencies;
 pub(crate) mod process;
 
+use crate::platforms::PlatformStatus;
 use crate::webhook::Address;
 use crate::webhook::dead::DeadTally;
 use crate::{CertificateStatus, MetricReading};
@@ -45,6 +46,7 @@ pub(crate) struct Figures<'a> {
     pub(crate) status: &'a Status,
     pub(crate) presence: &'a PresenceFigures,
     pub(crate) webhooks: &'a [Arc<Address>],
+    pub(crate) platforms: &'a [PlatformStatus],
     /// Readings that the program around the API adds.
     pub(crate) readings: &'a [MetricReading],
     pub(crate) certificates: &'a [CertificateStatus],
@@ -55,7 +57,7 @@ pub(crate) struct Figures<'a> {
 /// All metrics as text.
 pub(crate) fn text(figures: &Figures<'_>) -> String {
     let &Figures { version, status, presence, webhooks, readings, .. } = figures;
-    let &Figures { certificates, log_events, .. } = figures;
+    let &Figures { certificates, log_events, platforms: of_platforms, .. } = figures;
     let mut out = String::new();
     head(&mut out, "build_info", "gauge", "Always 1, with the version that runs.");
     sample(&mut out, "build_info", &format!("{{version=\"{version}\"}}"), 1);
@@ -89,6 +91,7 @@ pub(crate) fn text(figures: &Figures<'_>) -> String {
     if presence.standing.kind != "none" {
         directory(&mut out, &presence.standing);
     }
+    platforms(&mut out, of_platforms);
     hooks(&mut out, webhooks);
     expiries(&mut out, certificates);
     out
@@ -324,6 +327,34 @@ fn directory(out: &mut String, standing: &ReplicationStatus) {
     for &(name, help, value) in own.iter().chain(&standing.counters) {
         head(out, name, kind(name), help);
         sample(out, name, "", value);
+    }
+}
+
+fn platforms(out: &mut String, platforms: &[PlatformStatus]) {
+    if platforms.is_empty() {
+        return;
+    }
+    let name = "platform_pushes_total";
+    head(out, name, "counter", "Pushes for platforms of devices that are away, by outcome.");
+    for platform in platforms {
+        for (outcome, count) in platform.outcomes.all() {
+            let of = label(&platform.name);
+            let labels = format!("{{platform=\"{of}\",outcome=\"{outcome}\"}}");
+            sample(out, name, &labels, count);
+        }
+    }
+    type Figure = fn(&PlatformStatus) -> u64;
+    let gauges: [(_, _, Figure); 3] = [
+        ("platform_up", "1: the platform accepts requests.", |it| (it.state == "ready").into()),
+        ("platform_waiting", "Pushes queued for a platform.", |it| it.waiting),
+        ("platform_requests", "Requests to a platform in progress.", |it| it.requests),
+    ];
+    for (name, help, figure) in gauges {
+        head(out, name, "gauge", help);
+        for platform in platforms {
+            let labels = format!("{{platform=\"{}\"}}", label(&platform.name));
+            sample(out, name, &labels, figure(platform));
+        }
     }
 }
 

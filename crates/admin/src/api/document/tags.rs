@@ -29,7 +29,11 @@ const TAGS: [(&[&str], &str, &str); 15] = [
     ),
     (&["configuration"], "Configuration", "The configuration in force, and its reload."),
     (&["events", "webhooks"], "Events", "The stream of events, and webhooks."),
-    (&["pushes"], "Pushes", "Pushes to devices."),
+    (
+        &["pushes", "platforms"],
+        "Pushes",
+        "Pushes to devices, and the push services of their platforms.",
+    ),
     (&["products"], "Products", "Products and their devices."),
     (&["devices", "device"], "Devices", "Devices, with any name."),
     (

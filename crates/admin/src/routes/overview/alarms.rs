@@ -275,6 +275,16 @@ fn of_others(api: &Shared, growth: &Growth, found: &mut Vec<Condition>) {
         let why = bridge.last_fault.map_or_else(String::new, |fault| format!(": {fault}"));
         add(&alarms::BRIDGE_DOWN, bridge.name, format!("the bridge is disconnected{why}"));
     }
+    let denied = api.settings.platforms.statuses().into_iter().filter(|it| it.state == "denied");
+    for platform in denied {
+        let why = platform.last_fault.map_or_else(String::new, |fault| format!(": {fault}"));
+        let text = format!(
+            "the push platform refuses the credentials of [platform.{}]{why}; replace the key or \
+             certificate and restart",
+            platform.name
+        );
+        add(&alarms::PLATFORM_DENIED, platform.name, text);
+    }
     let failing =
         growth.iter().filter(|((kind, _), by)| *kind == &alarms::WEBHOOK_FAILING && **by > 0);
     for ((kind, subject), by) in failing {

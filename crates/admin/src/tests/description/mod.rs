@@ -12,6 +12,7 @@ use crate::orders::chatrooms::ChatroomBody;
 use crate::orders::hooks::RedeliverBody;
 use crate::orders::messages::{PublishBody, SubscribeBody};
 use crate::orders::moves::MovesBody;
+use crate::orders::notification::PlatformBody;
 use crate::orders::presence_questions::{AuditBody, PrincipalsBody};
 use crate::orders::tokens::ApiTokenBody;
 use crate::orders::users::{ImportBody, UserBody};
@@ -280,6 +281,9 @@ fn every_example_of_an_order_is_one() {
                 Some("DeviceUserOrder") => body::read::<DeviceUserBody>(&body)
                     .and_then(|order| device_user(&order.user))
                     .map(drop),
+                Some("PlatformOrder") => {
+                    body::read::<PlatformBody>(&body).and_then(PlatformBody::token).map(drop)
+                }
                 Some("SegmentOrder") => {
                     body::read::<SegmentBody>(&body).and_then(|segment| segment.tags()).map(drop)
                 }
@@ -323,5 +327,5 @@ fn every_example_of_an_order_is_one() {
             seen.insert(schema.expect("named").to_owned());
         }
     }
-    assert_eq!(seen.len(), 27);
+    assert_eq!(seen.len(), 28);
 }

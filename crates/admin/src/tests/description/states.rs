@@ -46,6 +46,8 @@ const STATES: &[State] = &[
         cli: &[], console: console!("alarms.js" "overview.js") },
     State { of: "bridge", field: ("Bridge", "state"), words: &["connected", "disconnected"],
         cli: cli!("bridge.rs"), console: console!("services.js") },
+    State { of: "push platform", field: ("PlatformStatus", "state"),
+        words: &["ready", "resting", "denied"], cli: &[], console: &[] },
     State { of: "client, MQTT session", field: ("Client", "online"), words: &["online", "offline"],
         cli: cli!("clients.rs"), console: console!("show.js") },
     State { of: "slow client", field: ("SlowClient", "stalled"), words: &["stalled"],

@@ -9,7 +9,9 @@ use base::hash::HashKey;
 use model::close::CloseReason;
 use model::id::{DeviceId, DeviceUser, MessageId, ProductKey, Tag};
 use model::ports::log::RowHome;
+use model::push::PlatformToken;
 use model::timeline::Seq;
+use std::sync::Arc;
 
 const VERSION: u8 = 1;
 const BLOCKED: u8 = 1;
@@ -19,6 +21,7 @@ const THROUGH: u8 = 8;
 const BARRED: u8 = 16;
 const USER: u8 = 32;
 const CUT: u8 = 64;
+const PLATFORM: u8 = 128;
 
 /// Protocols whose names can come back from a row: the record holds names of the program only.
 const PROTOCOLS: [&str; 3] = ["miop5", "miop6", "miop7"];
@@ -50,6 +53,8 @@ pub(crate) struct DeviceRow {
     pub user: Option<DeviceUser>,
     /// Pushes that are not for the device's user, if it has changed hands.
     pub cut: Option<Cut>,
+    /// The device's address at its platform, and the offset up to which its pushes have gone there.
+    pub platform: Option<(Arc<PlatformToken>, Seq)>,
 }
 
 /// Pushes that were queued for a device before it was given to another user. They are told by their
@@ -107,6 +112,7 @@ pub(crate) fn encode(row: &DeviceRow) -> Box<[u8]> {
         (row.barred, BARRED),
         (row.user.is_some(), USER),
         (row.cut.is_some(), CUT),
+        (row.platform.is_some(), PLATFORM),
     ];
     out.push(flags.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum());
     out.extend_from_slice(&row.epoch.to_le_bytes());
@@ -125,13 +131,20 @@ pub(crate) fn encode(row: &DeviceRow) -> Box<[u8]> {
     if let Some(cut) = &row.cut {
         cut.put(&mut out);
     }
+    if let Some((token, through)) = &row.platform {
+        text(&token.platform, &mut out);
+        let length = u16::try_from(token.token.len()).expect("TOKEN_BYTES_MAX is of 16 bits");
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(token.token.as_bytes());
+        out.extend_from_slice(&through.to_le_bytes());
+    }
     out.into()
 }
 
 /// Decodes the value of a device's row.
 pub(crate) fn decode(value: &[u8]) -> Option<DeviceRow> {
     let mut from = ByteReader::of(VERSION, value)?;
-    let flags = from.flags(BLOCKED | BOUND | ONLINE | THROUGH | BARRED | USER | CUT)?;
+    let flags = from.flags(u8::MAX)?;
     let (epoch, since_ms) = (from.u64()?, from.u64()?);
     let word = from.short_text()?;
     let reason = CloseReason::ALL.iter().find(|reason| reason.name() == word).copied();
@@ -145,9 +158,12 @@ pub(crate) fn decode(value: &[u8]) -> Option<DeviceRow> {
     let has_user = flags & USER != 0;
     let user = if has_user { Some(DeviceUser::parse(from.short_text()?)?) } else { None };
     let cut = if flags & CUT == 0 { None } else { Some(Cut::take(&mut from)?) };
+    let has_platform = flags & PLATFORM != 0;
+    let platform = if has_platform { Some(take_platform(&mut from)?) } else { None };
     let row = DeviceRow {
         user,
         cut,
+        platform,
         blocked,
         bound,
         online,
@@ -160,6 +176,15 @@ pub(crate) fn decode(value: &[u8]) -> Option<DeviceRow> {
         through,
     };
     from.ends(row)
+}
+
+fn take_platform(from: &mut ByteReader<'_>) -> Option<(Arc<PlatformToken>, Seq)> {
+    let platform = from.short_text()?.into();
+    let length = from.u16()?;
+    let token = std::str::from_utf8(from.take(length.into())?).ok()?.into();
+    let token = PlatformToken { platform, token };
+    let through = from.u64()?;
+    token.is_allowed().then(|| (Arc::new(token), through))
 }
 
 #[cfg(test)]
@@ -182,6 +207,10 @@ mod tests {
             through: 1 << 41,
             user: DeviceUser::parse("ann@example.org"),
             cut: Some(Cut { through: 1 << 42, ids: [7, 1 << 60].map(MessageId).into() }),
+            platform: Some((
+                Arc::new(PlatformToken { platform: "web".into(), token: "t".repeat(300).into() }),
+                1 << 43,
+            )),
         };
         assert_eq!(decode(&encode(&row)), Some(row.clone()));
         assert_eq!(decode(&encode(&DeviceRow::default())), Some(DeviceRow::default()));

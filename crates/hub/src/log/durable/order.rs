@@ -35,6 +35,7 @@ const MORE: u8 = 128;
 const AHEAD: u8 = 1;
 const PACED: u8 = 2;
 const AUDIENCE: u8 = 4;
+const NOTIFIES: u8 = 8;
 
 /// Flags of counts, beside `NAMED`.
 const PRODUCT: u8 = 1;
@@ -332,7 +333,7 @@ pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
     let collapse = if has(COLLAPSE) { Some(from.short_text()?.into()) } else { None };
     let tag = if has(TAG) { Some(bytes::tag(&mut from)?) } else { None };
     let named = if has(NAMED) { Some(take_named(&mut from)?) } else { None };
-    let more = if has(MORE) { from.flags(AHEAD | PACED | AUDIENCE)? } else { 0 };
+    let more = if has(MORE) { from.flags(AHEAD | PACED | AUDIENCE | NOTIFIES)? } else { 0 };
     let is_paced = more & PACED != 0;
     let devices_per_s = if is_paced { Some(NonZeroU32::new(from.u32()?)?) } else { None };
     let is_ahead = more & AHEAD != 0;
@@ -348,8 +349,10 @@ pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
     };
     let priority = if has(HIGH) { Priority::High } else { Priority::Normal };
     let (silent, receipts) = (has(SILENT), has(RECEIPTS));
+    let notifies = more & NOTIFIES != 0;
     let body = from.rest().into();
-    let push = Arc::new(Push { id, product, app_id, body, collapse, expire_at, priority, silent });
+    let push = Push { id, product, app_id, body, collapse, expire_at, priority, silent, notifies };
+    let push = Arc::new(push);
     let what = Ordered::Push(PushToMany { push, target, receipts, send_at_ms, devices_per_s });
     Some(StoredOrder { id, at_s, home, named, what })
 }
@@ -423,12 +426,13 @@ fn bits(flags: &[(bool, u8)]) -> u8 {
 
 /// Flags of an order with a sending time, a rate or an audience.
 fn more(to_many: &PushToMany) -> u8 {
-    let PushToMany { send_at_ms, devices_per_s, target, .. } = to_many;
+    let PushToMany { push, send_at_ms, devices_per_s, target, .. } = to_many;
     let is_audience = matches!(target, PushTarget::Audience(_));
     bits(&[
         (send_at_ms.is_some(), AHEAD),
         (devices_per_s.is_some(), PACED),
         (is_audience, AUDIENCE),
+        (push.notifies, NOTIFIES),
     ])
 }
 
@@ -501,6 +505,7 @@ mod tests {
             expire_at: 1_900_000_000,
             priority: Priority::High,
             silent: true,
+            notifies: true,
         };
         let (tag, receipts) = (PushTarget::Tag(Tag::parse("t").expect("allowed")), true);
         let plain =

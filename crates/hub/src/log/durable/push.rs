@@ -17,6 +17,7 @@ const SILENT: u8 = 2;
 const COLLAPSE: u8 = 4;
 /// The label's expiry counts seconds from the time in the id.
 const FROM_ID: u8 = 8;
+const NOTIFIES: u8 = 16;
 /// The body holds a hash of the order's devices.
 const LISTED: u8 = 1;
 
@@ -31,6 +32,8 @@ pub(crate) struct Label {
     pub priority: Priority,
     /// Asks the application on the device to show nothing.
     pub silent: bool,
+    /// The body is a document with a notification.
+    pub notifies: bool,
     /// Collapse key: a newer push with the same key replaces this one.
     pub collapse: Option<Box<str>>,
 }
@@ -47,6 +50,7 @@ pub(crate) fn message(push: &Push, at_s: u32, listed: Option<u64>) -> Message {
     let flags = [
         (push.priority == Priority::High, HIGH),
         (push.silent, SILENT),
+        (push.notifies, NOTIFIES),
         (push.collapse.is_some(), COLLAPSE),
         (from_id.is_some(), FROM_ID),
     ];
@@ -70,7 +74,7 @@ pub(crate) fn message(push: &Push, at_s: u32, listed: Option<u64>) -> Message {
 /// Decodes the label of a message with this id.
 pub(crate) fn label(id: MessageId, bytes: &[u8]) -> Option<Label> {
     let mut from = ByteReader::of(VERSION, bytes)?;
-    let flags = from.flags(HIGH | SILENT | COLLAPSE | FROM_ID)?;
+    let flags = from.flags(HIGH | SILENT | COLLAPSE | FROM_ID | NOTIFIES)?;
     let (end, weight) = (from.u32()?, from.u32()?);
     let expire_at = match flags & FROM_ID {
         0 => end,
@@ -81,7 +85,8 @@ pub(crate) fn label(id: MessageId, bytes: &[u8]) -> Option<Label> {
         _ => Some(from.short_text()?.into()),
     };
     let priority = if flags & HIGH == 0 { Priority::Normal } else { Priority::High };
-    from.ends(Label { expire_at, weight, priority, silent: flags & SILENT != 0, collapse })
+    let (silent, notifies) = (flags & SILENT != 0, flags & NOTIFIES != 0);
+    from.ends(Label { expire_at, weight, priority, silent, notifies, collapse })
 }
 
 /// Decodes the push that a message stores for a device of this product.
@@ -103,6 +108,7 @@ pub(crate) fn push(product: &ProductKey, message: &Message) -> Option<Push> {
         expire_at: label.expire_at,
         priority: label.priority,
         silent: label.silent,
+        notifies: label.notifies,
     })
 }
 
@@ -121,6 +127,7 @@ mod tests {
             expire_at: 1_900_000_000,
             priority: Priority::High,
             silent: true,
+            notifies: true,
         }
     }
 
@@ -138,7 +145,7 @@ mod tests {
                 assert_eq!(push(&example.product, &Message { body, ..kept.clone() }), None);
             }
         }
-        let plain = Push { collapse: None, silent: false, ..example };
+        let plain = Push { collapse: None, silent: false, notifies: false, ..example };
         assert_eq!(push(&plain.product, &message(&plain, 5, None)), Some(plain));
     }
 

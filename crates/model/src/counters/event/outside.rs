@@ -142,6 +142,18 @@ kinds! {
         /// The gateway answered 4xx; the notification is dropped.
         GATEWAY_REFUSED "gateway_refused" debug "the push gateway refused a notification"
             [url status] = "push_gateway_refused_total";
+        /// See "A push platform fails" in docs/operate.md.
+        PLATFORM_AWAY "platform_away" warn "a push platform does not accept pushes"
+            [platform words];
+        /// Pending pushes are being sent.
+        PLATFORM_BACK "platform_back" info "a push platform accepts pushes again" [platform];
+        /// The key, certificate or account of the platform is refused: replace it. An alarm
+        /// `platform_denied` is active until a push is accepted.
+        PLATFORM_DENIED "platform_denied" error "a push platform refuses our credentials"
+            [platform words];
+        /// The platform refused a push for good. The device gets it when it connects.
+        PLATFORM_REFUSED "platform_refused" debug "a push platform refused a push"
+            [platform words];
         /// Nothing is lost: the next export contains the same totals.
         COLLECTOR_AWAY "collector_away" warn "the collector does not accept metrics" [url why]
             = "otlp_failures_total";

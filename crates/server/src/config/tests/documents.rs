@@ -34,6 +34,7 @@ fn every_section_has_its_row_with_how_many_there_may_be() {
         "domain" => ("domain.NAME".to_owned(), up_to(DOMAINS_MAX)),
         "component" => ("component.NAME".to_owned(), up_to(COMPONENTS_MAX)),
         "service" => ("service.NAME".to_owned(), up_to(SERVICES_MAX)),
+        "platform" => ("platform.NAME".to_owned(), up_to(PLATFORMS_MAX)),
         "webhook" => ("webhook".to_owned(), up_to(WEBHOOKS_MAX)),
         _ => (name.to_owned(), "one".to_owned()),
     });

@@ -1,0 +1,139 @@
+//! Notifications in pushes, and addresses of devices at their platforms.
+
+use crate::fault::Fault;
+use model::push::PlatformToken;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Longest text of a field of a notification, bytes.
+const TEXT_BYTES_MAX: usize = 2_048;
+
+/// Content of a push that is shown to the user of a device. The device decides how; platforms show
+/// it while the app does not run.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Notification")]
+pub(crate) struct NotificationBody {
+    /// The title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = TEXT_BYTES_MAX))]
+    pub(crate) title: Option<String>,
+    /// The text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = TEXT_BYTES_MAX))]
+    pub(crate) body: Option<String>,
+    /// The number on the app's icon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) badge: Option<u32>,
+    /// Name of a sound of the app, or `default`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = TEXT_BYTES_MAX))]
+    pub(crate) sound: Option<String>,
+    /// URL of an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = TEXT_BYTES_MAX))]
+    pub(crate) image: Option<String>,
+    /// URL that a tap opens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = TEXT_BYTES_MAX))]
+    pub(crate) link: Option<String>,
+    /// Category, by which the app chooses actions; on Android the channel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = TEXT_BYTES_MAX))]
+    pub(crate) category: Option<String>,
+}
+
+/// The body of a push with a notification.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct PushDocument {
+    /// For the user.
+    pub(crate) notification: NotificationBody,
+    /// For the app, as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) data: Option<String>,
+    /// For the app, bytes in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) data_base64: Option<String>,
+}
+
+impl NotificationBody {
+    /// Checks that it says something, and nothing too long.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        let texts = [
+            ("title", &self.title),
+            ("body", &self.body),
+            ("sound", &self.sound),
+            ("image", &self.image),
+            ("link", &self.link),
+            ("category", &self.category),
+        ];
+        let is_long =
+            |text: &Option<String>| text.as_ref().is_some_and(|text| text.len() > TEXT_BYTES_MAX);
+        if let Some((name, _)) = texts.iter().find(|(_, text)| is_long(text)) {
+            return Err(Fault::bad(format!(
+                "`notification.{name}` must have at most {TEXT_BYTES_MAX} bytes"
+            )));
+        }
+        match self.title.is_none() && self.body.is_none() && self.badge.is_none() {
+            true => Err(Fault::bad("`notification` needs `title`, `body` or `badge`")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Address of a device at its platform: one of `token` and `subscription`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "PlatformOrder")]
+pub(crate) struct PlatformBody {
+    /// Name of the platform: a section `[platform.NAME]` of the configuration.
+    #[schemars(length(min = 1, max = PlatformToken::PLATFORM_BYTES_MAX))]
+    pub(crate) platform: String,
+    /// The token that the platform gave the app.
+    #[schemars(length(min = 1, max = PlatformToken::TOKEN_BYTES_MAX))]
+    token: Option<String>,
+    /// Of Web Push: the subscription as the browser's `toJSON()` gives it.
+    subscription: Option<SubscriptionBody>,
+}
+
+/// A Web Push subscription.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "WebPushSubscription")]
+struct SubscriptionBody {
+    /// URL of the browser's push service.
+    endpoint: String,
+    /// Keys of the browser.
+    keys: SubscriptionKeys,
+    /// Not used: the push service says when the subscription has ended.
+    #[serde(default, rename = "expirationTime")]
+    #[schemars(with = "f64")]
+    _expiration_time: Option<Value>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SubscriptionKeys {
+    /// Public key, base64url.
+    p256dh: String,
+    /// Authentication secret, base64url.
+    auth: String,
+}
+
+impl PlatformBody {
+    /// The address.
+    pub(crate) fn token(self) -> Result<PlatformToken, Fault> {
+        let token = match (self.token, self.subscription) {
+            (Some(token), None) => token,
+            (None, Some(SubscriptionBody { endpoint, keys, .. })) => {
+                format!("{endpoint} {} {}", keys.p256dh, keys.auth)
+            }
+            _ => return Err(Fault::bad("give either `token` or `subscription`")),
+        };
+        if token.is_empty() || token.contains(|c: char| c.is_control()) {
+            return Err(Fault::bad("a token must be visible characters"));
+        }
+        Ok(PlatformToken { platform: self.platform.into(), token: token.into() })
+    }
+}

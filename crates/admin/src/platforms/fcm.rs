@@ -1,0 +1,182 @@
+//! Firebase Cloud Messaging, HTTP v1, with a service account.
+//!
+//! A token signed by the account's key is exchanged for an access token, which is used until it
+//! ends.
+
+use super::jwt::RsaKey;
+use super::message::{Content, Message};
+use super::oauth::AccessToken;
+use super::{Gateway, Verdict, Whose, Wire, body_of, retry_after_ms, words};
+use crate::outward;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// Where messages are posted, unless the operator names another place.
+const URL: &str = "https://fcm.googleapis.com";
+
+/// Right to send messages.
+const SCOPE: &str = "https://www.googleapis.com/auth/firebase.messaging";
+
+/// How an account asks for an access token (RFC 7523 2.1).
+const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+
+/// Longest message, bytes.
+const MESSAGE_BYTES_MAX: usize = 4_096;
+
+/// How long a signed token is valid.
+const SIGNED_S: u64 = 3_600;
+
+/// Firebase.
+pub(super) struct Fcm {
+    account: Account,
+    key: RsaKey,
+    url: String,
+    access: AccessToken,
+}
+
+/// The file of a service account.
+#[derive(Deserialize)]
+struct Account {
+    project_id: String,
+    client_email: String,
+    private_key: String,
+    private_key_id: Option<String>,
+    token_uri: String,
+}
+
+/// Answer to a message that was not accepted.
+#[derive(Deserialize)]
+struct Fault {
+    error: FaultBody,
+}
+
+#[derive(Deserialize)]
+struct FaultBody {
+    #[serde(default)]
+    details: Vec<FaultDetail>,
+}
+
+#[derive(Deserialize)]
+struct FaultDetail {
+    #[serde(default, rename = "errorCode")]
+    code: String,
+}
+
+impl Fcm {
+    /// With the file of a service account; an empty `url` is Firebase's own.
+    pub fn new(file: &[u8], url: &str) -> Result<Fcm, String> {
+        let account: Account = serde_json::from_slice(file)
+            .map_err(|error| format!("key_file is not that of a service account: {error}"))?;
+        let key = RsaKey::read(account.private_key.as_bytes())
+            .map_err(|why| format!("key_file: private_key {why}"))?;
+        let url = if url.is_empty() { URL } else { url.trim_end_matches('/') };
+        let url = format!("{url}/v1/projects/{}/messages:send", account.project_id);
+        Ok(Fcm { account, key, url, access: AccessToken::default() })
+    }
+
+    fn access(&self, wire: &Wire, now_s: u64) -> Result<String, Verdict> {
+        let Account { client_email, token_uri, private_key_id, .. } = &self.account;
+        let form = || {
+            let more = private_key_id.as_ref().map_or(json!({}), |id| json!({"kid": id}));
+            let claims = json!({"iss": client_email, "scope": SCOPE, "aud": token_uri,
+                "iat": now_s, "exp": now_s + SIGNED_S});
+            let signed = self.key.sign(&more, &claims)?;
+            Some(vec![("grant_type", GRANT.into()), ("assertion", signed)])
+        };
+        self.access.of((&wire.agent, token_uri), now_s, form)
+    }
+}
+
+impl Gateway for Fcm {
+    fn kind(&self) -> &'static str {
+        "fcm"
+    }
+
+    fn service<'a>(&'a self, _: &'a str) -> &'a str {
+        ""
+    }
+
+    fn check(&self, token: &str) -> Result<(), String> {
+        super::plain(token)
+    }
+
+    fn send(&self, wire: &mut Wire, message: &Message<'_>) -> Verdict {
+        let access = match self.access(wire, message.now_s) {
+            Ok(access) => access,
+            Err(verdict) => return verdict,
+        };
+        let body = message.fitted(MESSAGE_BYTES_MAX, |content, fetch| {
+            json!({"message": told(message, content, fetch)}).to_string()
+        });
+        let request = outward::post(&wire.agent, &self.url);
+        let mut answer =
+            match request.header("Authorization", format!("Bearer {access}")).send(body) {
+                Ok(answer) => answer,
+                Err(error) => return Verdict::Failed(outward::failure(&error), Whose::All, None),
+            };
+        let (status, after_ms) = (answer.status().as_u16(), retry_after_ms(&answer));
+        let told = body_of(&mut answer);
+        let fault = serde_json::from_slice::<Fault>(&told).map(|fault| fault.error.details);
+        let is = |code: &str| {
+            fault.as_ref().is_ok_and(|details| details.iter().any(|detail| detail.code == code))
+        };
+        match status {
+            200..=299 => Verdict::Accepted,
+            404 if is("UNREGISTERED") => Verdict::Dead,
+            401 => {
+                self.access.forget(&access);
+                Verdict::Denied(words(status, &told), Whose::All)
+            }
+            // The token belongs to another project than the account.
+            403 if is("SENDER_ID_MISMATCH") => {
+                Verdict::Denied(words(status, &told), Whose::ThisToken)
+            }
+            // The project is unknown, or the account may not send for it.
+            403 | 404 => Verdict::Denied(words(status, &told), Whose::All),
+            408 | 429 | 500..=599 => Verdict::Failed(words(status, &told), Whose::All, after_ms),
+            _ => Verdict::Refused(words(status, &told)),
+        }
+    }
+}
+
+/// A message as Firebase takes it. What is for the app are texts.
+fn told(message: &Message<'_>, content: Content, fetch: bool) -> Value {
+    let mut android = json!({
+        "priority": if message.is_high() { "HIGH" } else { "NORMAL" },
+        "ttl": format!("{}s", message.time_to_live_s()),
+    });
+    if let Some(key) = &message.push.collapse {
+        android["collapse_key"] = json!(&**key);
+    }
+    let mut told = json!({"token": message.token, "data": data(message, &content, fetch)});
+    if let Some(it) = content.notification {
+        let mut shown = Map::new();
+        super::put(&mut shown, [("title", it.title), ("body", it.body), ("image", it.image)]);
+        let mut own = Map::new();
+        super::put(&mut own, [("sound", it.sound), ("channel_id", it.category)]);
+        own.insert("tag".into(), json!(message.topic()));
+        own.extend(it.badge.map(|badge| ("notification_count".into(), json!(badge))));
+        told["notification"] = Value::Object(shown);
+        android["notification"] = Value::Object(own);
+    }
+    told["android"] = android;
+    told
+}
+
+fn data(message: &Message<'_>, content: &Content, fetch: bool) -> Value {
+    let mut data = Map::new();
+    let link = content.notification.as_ref().and_then(|it| it.link.clone());
+    super::put(
+        &mut data,
+        [
+            ("id", Some(message.push.id.0.to_string())),
+            ("product", Some(message.push.product.as_str().into())),
+            ("device", Some(message.device.as_str().into())),
+            ("data", content.data.clone()),
+            ("data_base64", content.data_base64.clone()),
+            ("link", link),
+            ("fetch", fetch.then(|| "true".into())),
+        ],
+    );
+    Value::Object(data)
+}

@@ -1,0 +1,378 @@
+//! Push services of platforms: pushes for devices that are away.
+//!
+//! ```text
+//! offer ─► the platform's queue ─► one of its threads ─► a request ─► accepted, dead, refused
+//!   │ it rests, or is full                                └► no answer, 429, 5xx: it rests
+//!   └─────────► later                                         and all that waits is put off
+//! ```
+//! Each platform has a queue and threads of its own ([`queue`]), so one that hangs delays no other.
+//! How a request looks and what an answer means is the part of its [`Gateway`]; [`message`] is what
+//! they all send. Nothing is stored here: a push that no platform accepted is queued at its device,
+//! and is offered again. Invariant: every accepted order is answered once.
+
+mod apns;
+mod fcm;
+mod http2;
+mod huawei;
+mod jwt;
+mod message;
+mod oauth;
+mod queue;
+mod web_push;
+mod xiaomi;
+
+use crate::outward;
+use crate::push_gateway::NotifiedReply;
+use crate::webhook::WallClock;
+use message::Message;
+use model::limits::PlatformLimits;
+use model::ports::notifications::{NotificationOrder, NotificationTargets, Notified};
+use model::push::PlatformToken;
+use queue::Platform;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::{Agent, Body, http::Response};
+pub use web_push::WEB_PUSH_ENDPOINTS;
+
+/// Bytes of an answer that are read.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+
+/// Bytes of an answer that a line of the log shows.
+const SHOWN_BYTES_MAX: usize = 200;
+
+/// Settings of a platform.
+#[derive(Clone)]
+pub struct PlatformSettings {
+    /// Its name in the configuration.
+    pub name: Box<str>,
+    /// The service, and what it takes to be let in.
+    pub service: PlatformService,
+    /// Authorities of the service's certificate, PEM; absent: the usual ones.
+    pub authorities: Option<Vec<u8>>,
+    /// Through the proxy that the environment names.
+    pub proxied: bool,
+    /// The limits in force.
+    pub limits: PlatformLimits,
+}
+
+/// A push service, and what it takes to be let in.
+#[derive(Clone)]
+pub enum PlatformService {
+    /// Web Push (RFC 8030) with VAPID (RFC 8292).
+    WebPush {
+        /// The private key, PEM (PKCS #8).
+        key: Vec<u8>,
+        /// Contact of the operator: a `mailto:` or `https:` URI.
+        subject: String,
+        /// Origins of push services that subscriptions may name; `*.` stands for any subdomain.
+        endpoints: Vec<String>,
+    },
+    /// Firebase Cloud Messaging, HTTP v1.
+    Fcm {
+        /// File of a service account, JSON.
+        account: Vec<u8>,
+        /// Where messages are posted; empty: Firebase.
+        url: String,
+    },
+    /// Apple Push Notification service, over HTTP/2.
+    Apns {
+        /// How we are let in.
+        identity: ApnsIdentity,
+        /// The app's topic, mostly its bundle id.
+        topic: String,
+        /// Where messages are posted; empty: Apple's production service.
+        url: String,
+    },
+    /// Huawei Push Kit.
+    Huawei {
+        /// The app's id.
+        app: String,
+        /// The app's secret.
+        secret: String,
+        /// Where messages are posted; empty: Huawei.
+        url: String,
+        /// Where access tokens are asked for; empty: Huawei.
+        token_url: String,
+    },
+    /// Xiaomi Mi Push.
+    Xiaomi {
+        /// The app's package.
+        package: String,
+        /// The app's secret.
+        secret: String,
+        /// Where messages are posted; empty: Xiaomi.
+        url: String,
+    },
+}
+
+/// How Apple lets us in.
+#[derive(Clone)]
+pub enum ApnsIdentity {
+    /// By tokens that a key of the team signs.
+    Token {
+        /// The private key, PEM (PKCS #8).
+        key: Vec<u8>,
+        /// The key's id.
+        key_id: String,
+        /// The team's id.
+        team_id: String,
+    },
+    /// By a client certificate of the app.
+    Certificate {
+        /// Certificate with its chain, PEM.
+        certificate: Vec<u8>,
+        /// Its private key, PEM.
+        key: Vec<u8>,
+    },
+}
+
+/// Status of a platform.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct PlatformStatus {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its kind, as in the configuration.
+    pub kind: &'static str,
+    /// Of Web Push, the public key that browsers subscribe with (`applicationServerKey`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub public_key: Option<String>,
+    /// `ready`, `resting` (all its services are paused after a failure) or `denied` (it refuses our
+    /// credentials).
+    #[schemars(extend("enum" = ["ready", "resting", "denied"]))]
+    pub state: &'static str,
+    /// Why the last request failed; null after an accepted one.
+    pub last_fault: Option<String>,
+    /// Pushes queued for it.
+    pub waiting: u64,
+    /// Requests in progress.
+    pub requests: u64,
+    /// Pushes since the start, by outcome.
+    pub outcomes: PlatformOutcomes,
+}
+
+/// Pushes to a platform since the start, by outcome.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
+pub struct PlatformOutcomes {
+    /// Accepted.
+    pub accepted: u64,
+    /// The platform no longer knows the device: its token was removed.
+    pub dead: u64,
+    /// Refused for good.
+    pub refused: u64,
+    /// Without an answer, or to be sent again.
+    pub failed: u64,
+    /// The platform refused our credentials.
+    pub denied: u64,
+    /// Put off without a request: the platform was paused, or its queue full.
+    pub postponed: u64,
+}
+
+impl PlatformOutcomes {
+    /// Each with its word.
+    pub(crate) fn all(&self) -> [(&'static str, u64); 6] {
+        let PlatformOutcomes { accepted, dead, refused, failed, denied, postponed } = *self;
+        [
+            ("accepted", accepted),
+            ("dead", dead),
+            ("refused", refused),
+            ("failed", failed),
+            ("denied", denied),
+            ("postponed", postponed),
+        ]
+    }
+}
+
+/// How a platform's pushes are sent.
+trait Gateway: Send + Sync {
+    /// The word in the configuration.
+    fn kind(&self) -> &'static str;
+
+    /// The public key that subscribers need.
+    fn public_key(&self) -> Option<String> {
+        None
+    }
+
+    /// Which of the platform's services takes pushes for this token: they fail independently.
+    fn service<'a>(&'a self, token: &'a str) -> &'a str;
+
+    /// Whether a token has the right form; an error says what is wrong.
+    fn check(&self, token: &str) -> Result<(), String>;
+
+    /// Sends a push, and waits for the answer.
+    fn send(&self, wire: &mut Wire, message: &Message<'_>) -> Verdict;
+}
+
+/// Clients of one thread.
+struct Wire {
+    agent: Agent,
+    /// Made when it is first used.
+    http2: Option<http2::Http2>,
+}
+
+/// Result of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The platform accepted the push.
+    Accepted,
+    /// The platform does not know the device any more.
+    Dead,
+    /// The platform never accepts this push.
+    Refused(String),
+    /// The service does not answer or has no room, for all pushes or for this token, with how long
+    /// it asks to rest, milliseconds.
+    Failed(String, Whose, Option<u64>),
+    /// The service refuses our credentials, for all pushes or for this token.
+    Denied(String, Whose),
+}
+
+/// For which pushes something holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    All,
+    ThisToken,
+}
+
+/// The platforms of the configuration.
+pub struct Platforms {
+    all: Vec<Arc<Platform>>,
+}
+
+impl Platforms {
+    /// Platforms that nothing is sent to yet; an error says what to change.
+    pub fn new(
+        settings: Vec<PlatformSettings>,
+        wall_ms: &WallClock,
+        seed: u64,
+    ) -> Result<Arc<Platforms>, String> {
+        let of = |(at, settings): (usize, PlatformSettings)| {
+            let gateway = gateway(&settings)?;
+            let agent = agent(&settings)?;
+            let around = (wall_ms.clone(), seed.wrapping_add(at as u64));
+            Ok(Arc::new(Platform::new(settings, (gateway, agent), around)))
+        };
+        let all = settings.into_iter().enumerate().map(of).collect::<Result<_, String>>()?;
+        Ok(Arc::new(Platforms { all }))
+    }
+
+    /// Whether a platform's settings are usable; an error says what to change.
+    pub fn check_settings(settings: &PlatformSettings) -> Result<(), String> {
+        gateway(settings).and_then(|_| agent(settings)).map(drop)
+    }
+
+    /// Starts the threads.
+    pub fn begin(&self) -> std::io::Result<()> {
+        self.all.iter().try_for_each(Platform::begin)
+    }
+
+    /// Ends: waiting orders are put off, requests in progress end within their time.
+    pub fn end(&self) {
+        self.all.iter().for_each(|platform| platform.close());
+        self.all.iter().for_each(|platform| platform.join());
+    }
+
+    /// Takes an order; or says at once why not.
+    pub fn offer(
+        &self,
+        order: Box<NotificationOrder>,
+        reply: NotifiedReply,
+    ) -> Result<(), Notified> {
+        let NotificationTargets::Platform(token) = &order.targets else {
+            return Err(Notified::Refused);
+        };
+        match self.named(&token.platform) {
+            Some(platform) => platform.offer(order, reply),
+            None => Err(Notified::Failing),
+        }
+    }
+
+    /// Whether a token belongs to one of the platforms; an error says what is wrong.
+    pub(crate) fn check(&self, token: &PlatformToken) -> Result<(), String> {
+        let Some(platform) = self.named(&token.platform) else {
+            let names: Vec<_> = self.all.iter().map(|it| it.name()).collect();
+            return Err(match names.is_empty() {
+                true => "no platform is configured: add a section [platform.NAME]".into(),
+                false => format!("`platform` must be one of: {}", names.join(", ")),
+            });
+        };
+        match token.is_allowed() {
+            true => platform.gateway().check(&token.token),
+            false => {
+                Err(format!("the token must have 1 to {} bytes", PlatformToken::TOKEN_BYTES_MAX))
+            }
+        }
+    }
+
+    /// Status of all platforms.
+    pub fn statuses(&self) -> Vec<PlatformStatus> {
+        self.all.iter().map(|platform| platform.status()).collect()
+    }
+
+    fn named(&self, name: &str) -> Option<&Arc<Platform>> {
+        self.all.iter().find(|platform| platform.name() == name)
+    }
+}
+
+fn gateway(settings: &PlatformSettings) -> Result<Box<dyn Gateway>, String> {
+    Ok(match &settings.service {
+        PlatformService::WebPush { key, subject, endpoints } => {
+            Box::new(web_push::WebPush::new(key, subject, endpoints)?)
+        }
+        PlatformService::Fcm { account, url } => Box::new(fcm::Fcm::new(account, url)?),
+        PlatformService::Apns { identity, topic, url } => {
+            let authorities = settings.authorities.as_deref();
+            let ms_max = settings.limits.request_ms_max;
+            Box::new(apns::Apns::new(identity, (topic, url), authorities, ms_max)?)
+        }
+        PlatformService::Huawei { app, secret, url, token_url } => {
+            Box::new(huawei::Huawei::new(app, secret, (url, token_url))?)
+        }
+        PlatformService::Xiaomi { package, secret, url } => {
+            Box::new(xiaomi::Xiaomi::new(package, secret, url)?)
+        }
+    })
+}
+
+fn agent(settings: &PlatformSettings) -> Result<Agent, String> {
+    let config = outward::config(settings.limits.request_ms_max.into(), settings.proxied);
+    let Some(pem) = &settings.authorities else { return Ok(config.build().new_agent()) };
+    let certificate = Certificate::from_pem(pem).map_err(|error| format!("ca_file: {error}"))?;
+    let tls = TlsConfig::builder().root_certs(RootCerts::new_with_certs(&[certificate])).build();
+    Ok(config.tls_config(tls).build().new_agent())
+}
+
+/// Checks a token that is one word.
+fn plain(token: &str) -> Result<(), String> {
+    match token.bytes().all(|b| b.is_ascii_graphic()) {
+        true => Ok(()),
+        false => Err("the token must be visible ASCII characters".into()),
+    }
+}
+
+/// Puts the texts that there are into an object.
+fn put<const N: usize>(object: &mut Map<String, Value>, texts: [(&str, Option<String>); N]) {
+    let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text?)));
+    object.extend(texts.map(|(name, text)| (name.into(), Value::String(text))));
+}
+
+/// How long a service asks to rest, milliseconds.
+fn retry_after_ms(answer: &Response<Body>) -> Option<u64> {
+    let text = answer.headers().get("Retry-After")?.to_str().ok()?;
+    text.trim().parse::<u32>().ok().map(|seconds| u64::from(seconds) * 1_000)
+}
+
+/// The body of an answer, as far as it is read.
+fn body_of(answer: &mut Response<Body>) -> Vec<u8> {
+    answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec().unwrap_or_default()
+}
+
+/// An answer, in words for the log.
+fn words(status: u16, body: &[u8]) -> String {
+    let shown = String::from_utf8_lossy(&body[..body.len().min(SHOWN_BYTES_MAX)]);
+    match shown.trim() {
+        "" => format!("status {status}"),
+        shown => format!("status {status}: {}", base::text::quoted(shown)),
+    }
+}

@@ -1,0 +1,224 @@
+//! The queue with a gateway that says what the test wants.
+
+use super::super::{PlatformService, Verdict, Whose};
+use super::*;
+use crate::outward;
+use model::id::{DeviceId, MessageId, ProductKey};
+use model::limits::PlatformLimits;
+use model::push::{PlatformToken, Priority, Push};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// A gateway whose services are named by the first letter of a token.
+struct Scripted {
+    came: Mutex<Sender<String>>,
+    verdicts: Mutex<Receiver<Verdict>>,
+}
+
+impl Gateway for Scripted {
+    fn kind(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn service<'a>(&'a self, token: &'a str) -> &'a str {
+        &token[..1]
+    }
+
+    fn check(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn send(&self, _: &mut Wire, message: &Message<'_>) -> Verdict {
+        self.came.lock().expect("no panic").send(message.token.into()).expect("the test waits");
+        self.verdicts.lock().expect("no panic").recv().expect("the test says")
+    }
+}
+
+struct World {
+    platform: Arc<Platform>,
+    now_ms: Arc<AtomicU64>,
+    came: Receiver<String>,
+    verdicts: Sender<Verdict>,
+    replies: (Sender<Notified>, Receiver<Notified>),
+}
+
+fn world(limits: PlatformLimits) -> World {
+    let now_ms = Arc::new(AtomicU64::new(1_800_000_000_000));
+    let clock = now_ms.clone();
+    let wall_ms: WallClock = Arc::new(move || clock.load(Ordering::Relaxed));
+    let ((came, taken), (verdicts, said)) = (channel(), channel());
+    let gateway = Box::new(Scripted { came: Mutex::new(came), verdicts: Mutex::new(said) });
+    let service = PlatformService::Fcm { account: Vec::new(), url: String::new() };
+    let name = "web".into();
+    let settings = PlatformSettings { name, service, authorities: None, proxied: false, limits };
+    let agent = outward::agent(1_000, false);
+    let platform = Arc::new(Platform::new(settings, (gateway, agent), (wall_ms, 7)));
+    platform.begin().expect("threads");
+    World { platform, now_ms, came: taken, verdicts, replies: channel() }
+}
+
+fn limits() -> PlatformLimits {
+    let (retry_ms_min, retry_ms_max) = (1_000, 60_000);
+    PlatformLimits { requests_max: 1, retry_ms_min, retry_ms_max, ..PlatformLimits::default() }
+}
+
+impl World {
+    fn offer(&self, token: &str) -> Result<(), Notified> {
+        let push = Push {
+            id: MessageId(7),
+            product: ProductKey::parse("shop").expect("allowed"),
+            app_id: 1,
+            body: Box::from(*b"hello"),
+            collapse: None,
+            expire_at: u32::MAX,
+            priority: Priority::Normal,
+            silent: false,
+            notifies: false,
+        };
+        let token = PlatformToken { platform: "web".into(), token: token.into() };
+        let targets = NotificationTargets::Platform(Arc::new(token));
+        let device = DeviceId::parse("d").expect("allowed");
+        let what = NotificationWhat::Push(device, Arc::new(push));
+        let reply = self.replies.0.clone();
+        let reply: NotifiedReply = Box::new(move |what| drop(reply.send(what)));
+        self.platform.offer(Box::new(NotificationOrder { targets, what }), reply)
+    }
+
+    fn answered(&self) -> Notified {
+        self.replies.1.recv().expect("an answer")
+    }
+
+    /// Sends one push, and gives its answer.
+    fn send(&self, token: &str, verdict: Verdict) -> Notified {
+        self.verdicts.send(verdict).expect("the gateway waits");
+        assert_eq!(self.offer(token), Ok(()));
+        assert_eq!(self.came.recv().expect("it came"), token);
+        self.answered()
+    }
+
+    fn rests_ms(&self, token: &str) -> u32 {
+        match self.offer(token) {
+            Err(Notified::Later { rest_ms }) => rest_ms,
+            other => panic!("it does not rest: {other:?}"),
+        }
+    }
+
+    fn pass_ms(&self, ms: u64) {
+        self.now_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.platform.close();
+        self.platform.join();
+    }
+}
+
+fn failed(after_ms: Option<u64>) -> Verdict {
+    Verdict::Failed("503".into(), Whose::All, after_ms)
+}
+
+#[test]
+fn each_verdict_has_its_answer_and_is_counted() {
+    let world = world(limits());
+    assert_eq!(world.send("a1", Verdict::Accepted), Notified::Taken { gone: vec![] });
+    assert_eq!(world.send("a2", Verdict::Dead), Notified::Taken { gone: vec!["a2".into()] });
+    assert_eq!(world.send("a3", Verdict::Refused("x".into())), Notified::Refused);
+    let status = world.platform.status();
+    assert_eq!((status.state, status.last_fault.as_deref()), ("ready", Some("x")));
+    let all = status.outcomes.all().map(|(_, count)| count);
+    assert_eq!(all, [1, 1, 1, 0, 0, 0]);
+}
+
+#[test]
+fn a_failed_service_rests_longer_each_time_and_as_long_as_it_says() {
+    let world = world(limits());
+    let Notified::Later { rest_ms } = world.send("a", failed(None)) else { panic!("later") };
+    assert!((500..=1_000).contains(&rest_ms), "{rest_ms}");
+    assert_eq!(world.rests_ms("a"), rest_ms);
+    assert_eq!(world.platform.status().state, "resting");
+    world.pass_ms(1_000);
+    let Notified::Later { rest_ms } = world.send("a", failed(None)) else { panic!("later") };
+    assert!((1_000..=2_000).contains(&rest_ms), "{rest_ms}");
+    world.pass_ms(2_000);
+    assert_eq!(world.send("a", failed(Some(90_000))), Notified::Later { rest_ms: 90_000 });
+    assert_eq!(world.rests_ms("a"), 90_000, "more than the longest pause of its own");
+    assert_eq!(world.send("b", Verdict::Accepted), Notified::Taken { gone: vec![] });
+    world.pass_ms(90_000);
+    assert_eq!(world.send("a", Verdict::Accepted), Notified::Taken { gone: vec![] });
+    let Notified::Later { rest_ms } = world.send("a", failed(None)) else { panic!("later") };
+    assert!(rest_ms <= 1_000, "the pauses begin anew: {rest_ms}");
+}
+
+#[test]
+fn what_waits_for_a_service_that_fails_is_put_off_with_it() {
+    let world = world(limits());
+    assert_eq!(world.offer("a"), Ok(()));
+    assert_eq!(world.came.recv().expect("it came"), "a");
+    assert_eq!((world.offer("a"), world.offer("b")), (Ok(()), Ok(())));
+    world.verdicts.send(failed(Some(5_000))).expect("the gateway waits");
+    assert_eq!(world.answered(), Notified::Later { rest_ms: 5_000 });
+    assert_eq!(world.answered(), Notified::Later { rest_ms: 5_000 });
+    assert_eq!(world.came.recv().expect("it came"), "b");
+    world.verdicts.send(Verdict::Accepted).expect("the gateway waits");
+    assert_eq!(world.answered(), Notified::Taken { gone: vec![] });
+    let outcomes = world.platform.status().outcomes;
+    assert_eq!((outcomes.failed, outcomes.postponed, outcomes.accepted), (1, 1, 1));
+}
+
+#[test]
+fn a_full_queue_says_when_to_come_back() {
+    let world = world(PlatformLimits { waiting_max: 1, ..limits() });
+    assert_eq!(world.offer("a"), Ok(()));
+    assert_eq!(world.came.recv().expect("it came"), "a");
+    assert_eq!(world.offer("a"), Ok(()));
+    assert_eq!(world.rests_ms("a"), 1_000);
+    for _ in 0..2 {
+        world.verdicts.send(Verdict::Accepted).expect("the gateway waits");
+        assert_eq!(world.answered(), Notified::Taken { gone: vec![] });
+    }
+}
+
+#[test]
+fn a_service_that_hangs_leaves_half_of_the_threads_to_the_others() {
+    let world = world(PlatformLimits { requests_max: 2, ..limits() });
+    assert_eq!(world.send("b", Verdict::Accepted), Notified::Taken { gone: vec![] });
+    for _ in 0..3 {
+        assert_eq!(world.offer("a"), Ok(()));
+    }
+    assert_eq!(world.came.recv().expect("it came"), "a");
+    assert_eq!(world.offer("b"), Ok(()));
+    assert_eq!(world.came.recv().expect("it came"), "b", "and no second one for a");
+    assert_eq!(world.platform.status().waiting, 2);
+    for _ in 0..4 {
+        world.verdicts.send(Verdict::Accepted).expect("the gateway waits");
+        assert_eq!(world.answered(), Notified::Taken { gone: vec![] });
+    }
+}
+
+#[test]
+fn refused_credentials_are_an_alarm_until_a_push_is_accepted() {
+    let world = world(limits());
+    let denied = |whose| Verdict::Denied("403".into(), whose);
+    assert_eq!(world.send("a", denied(Whose::ThisToken)), Notified::Later { rest_ms: 60_000 });
+    assert_eq!(world.platform.status().state, "denied");
+    assert_eq!(world.send("a", Verdict::Accepted), Notified::Taken { gone: vec![] });
+    assert_eq!(world.platform.status().state, "ready");
+    let Notified::Later { rest_ms } = world.send("a", denied(Whose::All)) else { panic!("later") };
+    assert_eq!(world.rests_ms("a"), rest_ms);
+    assert_eq!(world.platform.status().state, "denied");
+}
+
+#[test]
+fn a_stop_puts_off_what_waits_and_takes_nothing_more() {
+    let world = world(limits());
+    assert_eq!(world.offer("a"), Ok(()));
+    assert_eq!(world.came.recv().expect("it came"), "a");
+    assert_eq!(world.offer("a"), Ok(()));
+    world.platform.close();
+    assert_eq!(world.answered(), Notified::Later { rest_ms: 1_000 });
+    assert_eq!(world.rests_ms("a"), 1_000);
+    world.verdicts.send(Verdict::Accepted).expect("the gateway waits");
+    assert_eq!(world.answered(), Notified::Taken { gone: vec![] }, "its request ends");
+}

@@ -1,0 +1,113 @@
+//! Xiaomi Mi Push, HTTP API version 3, to one registration id.
+//!
+//! The app's secret is sent with each message. The service answers faults with status 200 and a
+//! code of its own.
+
+use super::message::{Content, Message};
+use super::{Gateway, Verdict, Whose, Wire, body_of, retry_after_ms, words};
+use crate::outward;
+use serde::Deserialize;
+
+/// Where messages are posted, unless the operator names another place.
+const URL: &str = "https://api.xmpush.xiaomi.com";
+
+/// Longest payload, bytes.
+const PAYLOAD_BYTES_MAX: usize = 4_096;
+
+/// Longest title and text, characters.
+const TITLE_CHARS_MAX: usize = 50;
+const TEXT_CHARS_MAX: usize = 128;
+
+/// Xiaomi's service.
+pub(super) struct Xiaomi {
+    package: String,
+    authorization: String,
+    url: String,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    code: i64,
+}
+
+impl Xiaomi {
+    /// With an app's package and secret; an empty URL is Xiaomi's own.
+    pub fn new(package: &str, secret: &str, url: &str) -> Result<Xiaomi, String> {
+        if package.is_empty() || secret.is_empty() {
+            return Err(
+                "set app to the app's package, and secret_file to a file with its secret".into()
+            );
+        }
+        let url = if url.is_empty() { URL } else { url.trim_end_matches('/') };
+        Ok(Xiaomi {
+            package: package.into(),
+            authorization: format!("key={secret}"),
+            url: format!("{url}/v3/message/regid"),
+        })
+    }
+
+    fn form(&self, message: &Message<'_>) -> Vec<(&'static str, String)> {
+        let payload =
+            message.fitted(PAYLOAD_BYTES_MAX, |content, fetch| message.told(&content, fetch));
+        let mut form = vec![
+            ("registration_id", message.token.to_owned()),
+            ("restricted_package_name", self.package.clone()),
+            ("payload", payload),
+            ("time_to_live", (message.time_to_live_s() * 1_000).to_string()),
+        ];
+        let Content { notification: Some(it), .. } = message.content() else {
+            form.push(("pass_through", "1".into()));
+            return form;
+        };
+        let cut = |text: Option<String>, max| -> String {
+            text.unwrap_or_default().chars().take(max).collect()
+        };
+        let link = it.link.clone();
+        form.push(("pass_through", "0".into()));
+        form.push(("title", cut(it.title, TITLE_CHARS_MAX)));
+        form.push(("description", cut(it.body, TEXT_CHARS_MAX)));
+        form.push(("notify_type", if message.push.silent { "0" } else { "-1" }.into()));
+        // A later notification with the same number replaces it.
+        form.push(("notify_id", message.number().to_string()));
+        form.extend(it.category.map(|category| ("extra.channel_id", category)));
+        form.push(("extra.notify_effect", if link.is_some() { "3" } else { "1" }.into()));
+        form.extend(link.map(|link| ("extra.web_uri", link)));
+        form
+    }
+}
+
+impl Gateway for Xiaomi {
+    fn kind(&self) -> &'static str {
+        "xiaomi"
+    }
+
+    fn service<'a>(&'a self, _: &'a str) -> &'a str {
+        ""
+    }
+
+    fn check(&self, token: &str) -> Result<(), String> {
+        super::plain(token)
+    }
+
+    fn send(&self, wire: &mut Wire, message: &Message<'_>) -> Verdict {
+        let request = wire.agent.post(&self.url).header("Authorization", &self.authorization);
+        let mut answer = match request.send_form(self.form(message)) {
+            Ok(answer) => answer,
+            Err(error) => return Verdict::Failed(outward::failure(&error), Whose::All, None),
+        };
+        let (status, after_ms) = (answer.status().as_u16(), retry_after_ms(&answer));
+        let told = body_of(&mut answer);
+        let code = serde_json::from_slice::<Answer>(&told).map_or(-1, |it| it.code);
+        let words = words(status, &told);
+        match (status, code) {
+            (200, 0) => Verdict::Accepted,
+            (200, 20301) => Verdict::Dead,
+            (200, 10004 | 21301 | 22000..=22009) | (401 | 403, _) => {
+                Verdict::Denied(words, Whose::All)
+            }
+            (200, 10001..=10003 | 10009 | 10022..=10024 | 200_001 | 200_002)
+            | (408 | 429 | 500..=599, _) => Verdict::Failed(words, Whose::All, after_ms),
+            _ => Verdict::Refused(words),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Pushes that go through a platform's push service while their device is away.
+
+use crate::harness::{HubHarness, id, limited, product, settings};
+use model::id::{MessageId, ProductKey};
+use model::ports::events::DeviceWhat;
+use model::ports::notifications::{NotificationTargets, NotificationWhat, Notified};
+use model::ports::pushes::{PushAnswer, PushCommand};
+use model::push::{PlatformRule, PlatformToken};
+use model::service::Service;
+
+const AWAY_MS: u64 = 60_000;
+
+fn harness() -> HubHarness {
+    let mut settings = settings();
+    settings.platforms = [PlatformRule { name: "web".into(), away_s: 60 }].into();
+    HubHarness::with(product(), settings)
+}
+
+fn register(world: &mut HubHarness, name: &str, token: &str) {
+    let token = PlatformToken { platform: "web".into(), token: token.into() };
+    set(world, name, Some(token));
+}
+
+fn set(world: &mut HubHarness, name: &str, token: Option<PlatformToken>) {
+    let (product, device) = (ProductKey::parse("p").expect("a name"), id(name));
+    let answer = world.command(PushCommand::SetPlatform { product, device, token });
+    assert_eq!(answer, PushAnswer::Done(true));
+}
+
+/// A device with a token that has bound, and is away.
+fn away(world: &mut HubHarness, name: &str) {
+    let seat = world.seat(name);
+    register(world, name, "t1");
+    world.close(&seat);
+}
+
+/// Orders since the last look: their numbers, tokens and pushes.
+fn orders(world: &mut HubHarness) -> Vec<(u64, Box<str>, MessageId)> {
+    let orders = std::mem::take(&mut world.fx.notifications).into_iter();
+    let orders = orders.map(|(number, order)| match (order.targets, order.what) {
+        (NotificationTargets::Platform(token), NotificationWhat::Push(_, push)) => {
+            assert_eq!(*push.body, *b"hello");
+            (number, token.token.clone(), push.id)
+        }
+        other => panic!("not for a platform: {other:?}"),
+    });
+    orders.collect()
+}
+
+fn ids(world: &mut HubHarness) -> Vec<MessageId> {
+    orders(world).into_iter().map(|(_, _, id)| id).collect()
+}
+
+fn only(world: &mut HubHarness) -> (u64, Box<str>, MessageId) {
+    let mut orders = orders(world);
+    assert_eq!(orders.len(), 1, "{orders:?}");
+    orders.remove(0)
+}
+
+fn say(world: &mut HubHarness, number: u64, what: Notified) {
+    world.hub.notified(world.now, number, what, &mut world.fx);
+    world.store();
+}
+
+fn taken() -> Notified {
+    Notified::Taken { gone: Vec::new() }
+}
+
+fn dead() -> Notified {
+    Notified::Taken { gone: vec!["t1".into()] }
+}
+
+#[test]
+fn a_push_goes_to_the_platform_once_its_device_has_been_away_long_enough() {
+    let mut world = harness();
+    away(&mut world, "a");
+    let first = world.give("a");
+    world.pass_ms(AWAY_MS - 1_000);
+    assert_eq!(ids(&mut world), []);
+    world.pass_ms(2_000);
+    let (number, token, id) = only(&mut world);
+    assert_eq!((&*token, id), ("t1", first));
+    let second = world.give("a");
+    assert_eq!(ids(&mut world), [], "one at a time");
+    say(&mut world, number, taken());
+    let (number, _, id) = only(&mut world);
+    assert_eq!(id, second);
+    say(&mut world, number, taken());
+    world.pass_ms(100 * AWAY_MS / 10);
+    assert_eq!(ids(&mut world), [], "each goes once");
+    let seat = world.seat("a");
+    let got: Vec<_> = world.pushes().into_iter().map(|(id, _)| id).collect();
+    assert_eq!(got, [first, second], "the device takes the same ids over its own connection");
+    world.ack(&seat, &[first, second]);
+    world.close(&seat);
+    world.hub.audit();
+    assert_eq!(world.hub.status().waiting, 0);
+}
+
+#[test]
+fn a_device_that_comes_back_in_time_is_not_reached_elsewhere() {
+    let mut world = harness();
+    away(&mut world, "a");
+    let id = world.give("a");
+    world.pass_ms(AWAY_MS / 2);
+    let seat = world.seat("a");
+    world.pass_ms(AWAY_MS);
+    assert_eq!(ids(&mut world), []);
+    world.close(&seat);
+    world.pass_ms(AWAY_MS - 1_000);
+    assert_eq!(ids(&mut world), [], "its absence began anew");
+    world.pass_ms(2_000);
+    assert_eq!(only(&mut world).2, id);
+}
+
+#[test]
+fn an_order_that_is_put_off_goes_out_again_and_one_that_is_refused_does_not() {
+    let mut world = harness();
+    away(&mut world, "a");
+    world.pass_ms(AWAY_MS);
+    let [first, second] = [(); 2].map(|()| world.give("a"));
+    let (number, _, id) = only(&mut world);
+    assert_eq!(id, first);
+    say(&mut world, number, Notified::Later { rest_ms: 5_000 });
+    world.pass_ms(4_000);
+    assert_eq!(ids(&mut world), []);
+    world.pass_ms(4_000);
+    let (number, _, id) = only(&mut world);
+    assert_eq!(id, first);
+    say(&mut world, number, Notified::Failing);
+    world.pass_ms(120_000);
+    let (number, _, id) = only(&mut world);
+    assert_eq!(id, first);
+    say(&mut world, number, Notified::Refused);
+    assert_eq!(only(&mut world).2, second, "the platform never takes the first one");
+    assert_eq!(world.hub.status().waiting, 2, "the device gets both when it connects");
+}
+
+#[test]
+fn a_dead_token_is_removed_and_told_and_the_push_goes_to_the_next_one() {
+    let mut world = harness();
+    away(&mut world, "a");
+    world.pass_ms(AWAY_MS);
+    let id = world.give("a");
+    let (number, ..) = only(&mut world);
+    world.events();
+    say(&mut world, number, dead());
+    let told = world.events().into_iter().map(|event| event.what);
+    let dead: Vec<_> = told.filter(|what| matches!(what, DeviceWhat::TokenDead { .. })).collect();
+    assert_eq!(dead, [DeviceWhat::TokenDead { platform: "web".into() }]);
+    assert_eq!(world.state("a").and_then(|state| state.platform), None);
+    world.restart();
+    world.pass_ms(10 * AWAY_MS);
+    assert_eq!(ids(&mut world), []);
+    register(&mut world, "a", "t2");
+    let (_, token, again) = only(&mut world);
+    assert_eq!((&*token, again), ("t2", id));
+}
+
+#[test]
+fn the_death_of_a_token_does_not_remove_the_one_that_replaced_it() {
+    let mut world = harness();
+    away(&mut world, "a");
+    world.pass_ms(AWAY_MS);
+    let id = world.give("a");
+    let (number, ..) = only(&mut world);
+    register(&mut world, "a", "t2");
+    assert_eq!(ids(&mut world), []);
+    say(&mut world, number, dead());
+    let (number, token, again) = only(&mut world);
+    assert_eq!((&*token, again), ("t2", id));
+    set(&mut world, "a", None);
+    say(&mut world, number, dead());
+    assert_eq!(
+        (world.state("a").and_then(|state| state.platform), ids(&mut world)),
+        (None, vec![])
+    );
+}
+
+#[test]
+fn a_kill_between_the_answer_and_the_row_sends_a_push_again_and_loses_none() {
+    for is_noted in [true, false] {
+        let mut world = harness();
+        away(&mut world, "a");
+        world.pass_ms(AWAY_MS);
+        let first = world.give("a");
+        let (number, ..) = only(&mut world);
+        world.keeps = is_noted;
+        world.hub.notified(world.now, number, taken(), &mut world.fx);
+        world.store();
+        world.restart();
+        world.keeps = true;
+        let second = world.give("a");
+        world.pass_ms(AWAY_MS - 1_000);
+        assert_eq!(ids(&mut world), [], "the absence counts from the start");
+        world.pass_ms(2_000);
+        let (number, _, id) = only(&mut world);
+        assert_eq!(id, if is_noted { second } else { first });
+        say(&mut world, number, taken());
+        let rest = if is_noted { vec![] } else { vec![second] };
+        assert_eq!(ids(&mut world), rest);
+    }
+}
+
+#[test]
+fn a_push_for_now_or_never_and_one_that_has_expired_stay_away_from_the_platform() {
+    let mut world = harness();
+    away(&mut world, "a");
+    world.push("a", |order| order.time_to_live_s = 0);
+    world.push("a", |order| (order.time_to_live_s, order.wait_ms) = (30, 0));
+    world.pass_ms(2 * AWAY_MS);
+    assert_eq!(ids(&mut world), []);
+}
+
+#[test]
+fn blocked_devices_and_unknown_platforms_get_nothing() {
+    let mut world = harness();
+    away(&mut world, "a");
+    world.give("a");
+    let (product, device) = (ProductKey::parse("p").expect("a name"), id("a"));
+    world.command(PushCommand::Block { product, device, blocked: true });
+    world.pass_ms(10 * AWAY_MS);
+    assert_eq!(ids(&mut world), []);
+    let seat = world.seat("b");
+    set(&mut world, "b", Some(PlatformToken { platform: "other".into(), token: "t".into() }));
+    world.close(&seat);
+    world.give("b");
+    world.pass_ms(10 * AWAY_MS);
+    assert_eq!(ids(&mut world), []);
+}
+
+#[test]
+fn more_devices_than_places_are_reached_one_after_the_other() {
+    let mut world = harness();
+    let names: Vec<String> = (0..1_100).map(|number| format!("d{number}")).collect();
+    names.iter().for_each(|name| away(&mut world, name));
+    world.pass_ms(AWAY_MS);
+    names.iter().for_each(|name| {
+        world.give(name);
+    });
+    let mut reached = 0;
+    loop {
+        let open = orders(&mut world);
+        assert!(open.len() <= 1_024);
+        if open.is_empty() {
+            break;
+        }
+        reached += open.len();
+        open.into_iter().for_each(|(number, ..)| say(&mut world, number, taken()));
+        world.turn();
+    }
+    assert_eq!(reached, names.len());
+    world.hub.audit();
+}
+
+#[test]
+fn a_device_with_a_token_is_not_forgotten() {
+    let mut settings = settings();
+    settings.limits = limited(|limits| limits.forget_after_s = 60);
+    let mut world = HubHarness::with(product(), settings);
+    away(&mut world, "a");
+    let seat = world.seat("b");
+    world.close(&seat);
+    for _ in 0..10 {
+        world.pass_ms(30_000);
+    }
+    assert!(world.state("a").is_some() && world.state("b").is_none());
+    set(&mut world, "a", None);
+    for _ in 0..10 {
+        world.pass_ms(30_000);
+    }
+    assert!(world.state("a").is_none());
+}
