@@ -305,6 +305,8 @@ impl Hub {
             if self.registry.at_mut(key).is_some_and(Device::bar) {
                 self.write_row(key, fx);
             }
+        } else {
+            self.reach(now, key, fx);
         }
         true
     }

@@ -95,7 +95,7 @@ impl Hub {
     fn to_reach(&self, now: Now, key: Key) -> Option<(&Address, (Seq, MessageId))> {
         let device = self.registry.at(key)?;
         let address = self.registry.platforms.at(key.slot)?;
-        if device.conn().is_some() || device.blocked() {
+        if device.conn().is_some() || device.blocked() || self.away_s(address).is_none() {
             return None;
         }
         let items = device.queue()?.items().filter_map(|item| match item.kept() {
@@ -107,14 +107,19 @@ impl Hub {
         Some((address, items.min()?))
     }
 
+    /// How long a device must be away for this address. `None`: its platform is not configured, but
+    /// may be again after a restart.
+    fn away_s(&self, address: &Address) -> Option<u32> {
+        let mut rules = self.settings.platforms.iter();
+        rules.find(|rule| rule.name == address.token.platform).map(|rule| rule.away_s)
+    }
+
     /// Milliseconds until something may go to the device's platform.
     fn wait_ms(&self, now: Now, key: Key, address: &Address) -> u64 {
-        let rule = self.settings.platforms.iter().find(|it| it.name == address.token.platform);
-        // A platform that is not configured may be again after a restart.
-        let Some(rule) = rule else { return LONG_PAUSE_MS };
+        let away_s = self.away_s(address).unwrap_or(0);
         let since_ms = self.registry.at(key).map_or(0, |device| device.since_ms());
         let away_ms = now.wall_ms.saturating_sub(since_ms.max(self.reaching.began_ms));
-        let left_ms = (u64::from(rule.away_s) * 1_000).saturating_sub(away_ms);
+        let left_ms = (u64::from(away_s) * 1_000).saturating_sub(away_ms);
         let rest = address.rests_until.since(now.mono);
         left_ms.max(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX))
     }

@@ -221,6 +221,9 @@ fn blocked_devices_and_unknown_platforms_get_nothing() {
     world.command(PushCommand::Block { product, device, blocked: true });
     world.pass_ms(10 * AWAY_MS);
     assert_eq!(ids(&mut world), []);
+    let (product, device) = (ProductKey::parse("p").expect("a name"), id("a"));
+    world.command(PushCommand::Block { product, device, blocked: false });
+    assert_eq!(ids(&mut world).len(), 1, "it is unblocked");
     let seat = world.seat("b");
     set(&mut world, "b", Some(PlatformToken { platform: "other".into(), token: "t".into() }));
     world.close(&seat);
