@@ -446,3 +446,47 @@ class Platforms(Case):
         self.service.answer({"status": 400, "body": '{"reason": "BadDeviceToken"}'})
         server.push("phone", "dead")
         poll(lambda: server.state("phone")["platform"] is None, "the token is removed")
+
+
+class Batches(Case):
+    def batch(self, **order):
+        return self.server.api("POST", "/v1/pushes/batch", {"product": "demo", **order})
+
+    def test_a_batch_has_its_own_message_for_each_device(self):
+        names = [f"batch-{at}" for at in range(1000)]
+        here = self.bound(names[7])
+        messages = [{"device": name, "variables": {"name": f"N{at}"}}
+                    for at, name in enumerate(names[:999])]
+        messages.append({"device": names[999], "body": "of its own"})
+        template = {"notification": {"title": "Hello {name}"}, "body": "{{{name}}}"}
+        status, answer = self.batch(messages=messages, template=template, ttl_s=600)
+        self.assertEqual(status, 200, answer)
+        outcomes = answer["outcomes"]
+        self.assertEqual([it["device"] for it in outcomes], names)
+        self.assertEqual(len({it["id"] for it in outcomes}), 1000)
+        self.assertEqual({it["outcome"] for it in outcomes}, {"stored"})
+        record, = here.expect(MSG).records
+        self.assertEqual((str(record.id), json.loads(record.body)), (outcomes[7]["id"], {
+            "notification": {"title": "Hello N7"}, "data": "{N7}"}))
+        last = self.bound(names[999])
+        record, = last.expect(MSG).records
+        self.assertEqual((str(record.id), record.body), (outcomes[999]["id"], b"of its own"))
+
+    def test_a_fault_in_one_message_sends_none(self):
+        good, template = {"device": "none-1", "body": "b"}, {"body": "{name}"}
+        for order, words in (
+                ({"messages": []}, "a batch has 1 to 1000"),
+                ({"messages": [good] * 1001}, "a batch has 1 to 1000"),
+                ({"messages": [good, {"device": "none-2"}]}, "in messages[1]: give"),
+                ({"messages": [good, {"device": "none-2", "variables": {"nam": "x"}}],
+                  "template": template},
+                 "in messages[1]: the template's variable \"name\" is missing"),
+                ({"messages": [good, {"device": "none-2"}], "template": {"body": "{"}},
+                 "in messages[1]: the template has a single {"),
+                ({"messages": [good, {"device": "", "body": "b"}]}, "in messages[1]:")):
+            status, answer = self.batch(**order)
+            self.assertEqual(status, 400, answer)
+            self.assertIn(words, answer["error"]["message"])
+        status, answer = self.batch(product="other", messages=[good])
+        self.assertEqual((status, answer["error"]["code"]), (404, "unknown_product"))
+        self.assertIsNone(self.server.state("none-1"))

@@ -25,6 +25,7 @@ use crate::fault::Fault;
 use crate::feed::Feed;
 use crate::guard::{Visitor, guard, nothing};
 use crate::listener::{DoorLimits, Seats, seated};
+use crate::orders::batch::BATCH_BYTES_MAX;
 use crate::orders::chat;
 use crate::orders::presence_questions::PRINCIPALS_BYTES_MAX;
 use crate::orders::users::IMPORT_BYTES_MAX;
@@ -320,6 +321,9 @@ impl Shared {
         }
         if path == "/v1/pushes" {
             return audience_bytes_max(&self.limits());
+        }
+        if path == "/v1/pushes/batch" {
+            return BATCH_BYTES_MAX.max(push_bytes_max(&self.limits()));
         }
         push_bytes_max(&self.limits())
     }

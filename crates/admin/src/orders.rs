@@ -5,6 +5,7 @@
 
 pub(crate) mod audience;
 pub(crate) mod bans;
+pub(crate) mod batch;
 pub(crate) mod chat;
 pub(crate) mod chatrooms;
 pub(crate) mod disconnections;
@@ -63,7 +64,7 @@ const TARGETS: &str =
     "give exactly one of `device`, `devices`, `tag`, `audience`, `user` and `all: true`";
 
 /// Exactly one target: `device`, `devices`, `tag`, `audience`, `user` or `all`.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PushOrder")]
 pub(crate) struct PushBody {

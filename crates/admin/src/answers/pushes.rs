@@ -50,6 +50,30 @@ pub(crate) struct PushOutcomes {
     outcomes: Vec<Outcome>,
 }
 
+/// Outcomes of a batch.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PushBatchOutcomes {
+    /// One for each message, in their order.
+    pub(crate) outcomes: Vec<BatchOutcome>,
+}
+
+/// Outcome of a message of a batch.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PushBatchOutcome")]
+pub(crate) struct BatchOutcome {
+    /// Id of its push, a decimal number of 64 bits as text.
+    #[schemars(with = "Decimal")]
+    id: String,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
+
+impl BatchOutcome {
+    pub(crate) fn new(id: MessageId, device: &DeviceId, outcome: push::Outcome) -> BatchOutcome {
+        BatchOutcome { id: id.0.to_string(), outcome: Outcome::new(device, outcome) }
+    }
+}
+
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PushOutcome")]
 struct Outcome {
@@ -137,12 +161,15 @@ struct Counts {
 
 impl PushOutcomes {
     pub(crate) fn new(id: MessageId, outcomes: &[(DeviceId, push::Outcome)]) -> PushOutcomes {
-        let told = outcomes.iter().map(|(device, outcome)| Outcome {
-            device: device.as_str().into(),
-            outcome: outcome.name(),
-            reason: rejection(*outcome),
-        });
+        let told = outcomes.iter().map(|(device, outcome)| Outcome::new(device, *outcome));
         PushOutcomes { id: id.0.to_string(), outcomes: told.collect() }
+    }
+}
+
+impl Outcome {
+    fn new(device: &DeviceId, outcome: push::Outcome) -> Outcome {
+        let (device, reason) = (device.as_str().into(), rejection(outcome));
+        Outcome { device, outcome: outcome.name(), reason }
     }
 }
 

@@ -56,6 +56,11 @@ impl Fault {
         Fault::new(StatusCode::BAD_REQUEST, "bad_request", message)
     }
 
+    /// The fault, of a part of the request.
+    pub(crate) fn within(self, part: &str) -> Fault {
+        Fault { message: format!("in {part}: {}", self.message), ..self }
+    }
+
     /// The request's token, or its cookie, opens nothing.
     pub(crate) fn unauthorized(wrong: Wrong) -> Fault {
         if wrong == Wrong::CrossOrigin {
@@ -237,6 +242,11 @@ impl Fault {
         let fault =
             Fault::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "busy; nothing was done: retry");
         Fault { retry_after_s: Some(1), ..fault }
+    }
+
+    /// Whether a queue was full.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.code == "busy"
     }
 
     /// The source of the caller has its share of answers that go on.

@@ -263,6 +263,13 @@ fn general() -> Vec<Route> {
                 "The application's own identifier of this push. The push is on stable storage \
                  before the response; a repeated request gets the id of the first one and changes \
                  nothing; the same key with a different push is refused."),
+        post("/v1/pushes/batch", pushes::batch)
+            .wants(&[Push], Body).refuses(&[NotFound, Conflict, Busy, NoAnswer])
+            .told("pushBatch", "Different pushes for up to 1,000 devices",
+                "An outcome for each message, in their order.")
+            .more("All messages are checked before the first is sent: a batch with a fault sends \
+                   nothing. A message that a shard cannot take is `rejected`, `busy`; the others \
+                   are sent."),
         get("/v1/pushes", pushes::list).wants(&[Push, Read], Query).refuses(ASKS)
             .told("listPushes", "Pushes that are scheduled, running or remembered, page by page",
                 "A page: those to be sent last come first, then the latest.")

@@ -121,3 +121,78 @@ impl Message<'_> {
         URL_SAFE_NO_PAD.encode(&hash.finalize()[..24])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::id::{MessageId, ProductKey};
+    use serde_json::{Value, json};
+
+    fn push(body: &[u8], notifies: bool) -> Push {
+        Push {
+            id: MessageId(1 << 60),
+            product: ProductKey::parse("shop").expect("allowed"),
+            app_id: 1,
+            body: body.into(),
+            collapse: None,
+            expire_at: 2_000,
+            priority: Priority::Normal,
+            silent: false,
+            notifies,
+        }
+    }
+
+    fn with<T>(push: &Push, look: impl FnOnce(&Message<'_>) -> T) -> T {
+        let device = DeviceId::parse("d").expect("allowed");
+        look(&Message { token: "t", device: &device, push, now_s: 1_400 })
+    }
+
+    fn document(push: &Push, bytes_max: usize) -> Value {
+        let text = with(push, |message| message.document(bytes_max));
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_and_said_so() {
+        let names = json!({"id": "1152921504606846976", "product": "shop", "device": "d"});
+        let with_names = |more: Value| {
+            let mut all = names.clone();
+            let (all_of, more) = (all.as_object_mut().expect("an object"), more);
+            all_of.extend(more.as_object().expect("an object").clone());
+            all
+        };
+        let text = push(b"hello", false);
+        assert_eq!(document(&text, 4_096), with_names(json!({"data": "hello"})));
+        assert_eq!(
+            document(&push(b"\xff", false), 4_096),
+            with_names(json!({"data_base64": "/w=="}))
+        );
+        let long = json!({"notification": {"title": "News"}, "data": "x".repeat(200)});
+        let both = push(long.to_string().as_bytes(), true);
+        assert_eq!(document(&both, 4_096), with_names(long.clone()));
+        let shown = json!({"notification": {"title": "News"}, "fetch": true});
+        assert_eq!(document(&both, 200), with_names(shown));
+        assert_eq!(document(&both, 80), with_names(json!({"fetch": true})));
+        // A body that is no document, whatever the push says.
+        assert_eq!(document(&push(b"{}", true), 4_096), with_names(json!({"data": "{}"})));
+    }
+
+    #[test]
+    fn a_later_push_of_a_key_has_the_same_topic_and_another_push_has_not() {
+        let of = |id, collapse: Option<&str>| {
+            let collapse = collapse.map(Box::from);
+            let push = Push { id: MessageId(id), collapse, ..push(b"x", false) };
+            with(&push, |message| (message.topic(), message.number()))
+        };
+        assert_eq!((of(1, None), of(1, Some("k"))), (of(1, None), of(2, Some("k"))));
+        assert_ne!(of(1, None), of(2, None));
+        assert_ne!(of(1, Some("a")), of(1, Some("b")));
+        let (topic, number) = of(1, None);
+        assert!(topic.len() == 32 && number <= i32::MAX as u32);
+    }
+
+    #[test]
+    fn a_platform_keeps_a_push_for_what_is_left_of_its_time() {
+        assert_eq!(with(&push(b"x", false), |it| it.time_to_live_s()), 600);
+    }
+}

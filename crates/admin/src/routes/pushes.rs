@@ -7,6 +7,7 @@ use crate::api::{Api, Shared};
 use crate::describe::Body;
 use crate::fault::Fault;
 use crate::guard::Caller;
+use crate::orders::batch::BatchBody;
 use crate::orders::{self, CancelQuery, PushBody, PushesQuery};
 use crate::table::About;
 use axum::extract::State;
@@ -62,6 +63,66 @@ pub(crate) async fn push(
             Ok((about, Json(Pushed::Counts(answers::PushCounts::new(id, &counts)))))
         }
         _ => Err(Fault::internal()),
+    }
+}
+
+/// `POST /v1/pushes/batch`
+pub(crate) async fn batch(
+    State(api): Api,
+    Extension(caller): Extension<Caller>,
+    body: Body<BatchBody>,
+) -> Result<(Extension<About>, Json<answers::PushBatchOutcomes>), Fault> {
+    let orders = read_batch(&api, body).await?;
+    let devices: Vec<DeviceId> = orders.iter().flat_map(named).collect();
+    let all = PushOrder { target: PushTarget::Devices(devices), ..orders[0].clone() };
+    caller.is_for(all.product.as_str())?;
+    // An unknown product is an error of the whole batch: it is looked up before anything is sent.
+    let (product, names) = (all.product.clone(), Some(Vec::new()));
+    api.ask(Command::Push(PushCommand::Segments { product, names })).await?;
+    refuse_elsewhere(&api, &all).await?;
+    let about = Extension(About(format!("batch {}", about(&all))));
+    let pose = |order: PushOrder| {
+        let (id, devices) = (order.id, named(&order));
+        (id, devices, api.pose(Command::Push(PushCommand::Push(order))))
+    };
+    let posed: Vec<_> = orders.into_iter().map(pose).collect();
+    let mut outcomes = Vec::new();
+    for (id, devices, told) in posed {
+        match Shared::hear(told, Duration::ZERO).await {
+            Ok(Answer::Push(PushAnswer::Pushed { outcomes: told, .. })) => {
+                let told = told.iter().map(|(to, what)| answers::BatchOutcome::new(id, to, *what));
+                outcomes.extend(told);
+            }
+            Ok(_) => return Err(Fault::internal()),
+            Err(fault) if fault.is_busy() => {
+                let busy = Outcome::Rejected(Rejection::Busy);
+                let told = devices.iter().map(|to| answers::BatchOutcome::new(id, to, busy));
+                outcomes.extend(told);
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok((about, Json(answers::PushBatchOutcomes { outcomes })))
+}
+
+/// The devices that an order names.
+fn named(order: &PushOrder) -> Vec<DeviceId> {
+    match &order.target {
+        PushTarget::Devices(devices) => devices.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// The orders in a batch, which is read beside the tasks of other requests if it is large.
+async fn read_batch(api: &Arc<Shared>, body: Body<BatchBody>) -> Result<Vec<PushOrder>, Fault> {
+    let (api, is_large) = (Arc::clone(api), body.0.len() > READ_BYTES_MAX);
+    let read = move || {
+        let (limits, now_ms) = (&api.limits(), (api.settings.wall_ms)());
+        body.read()?.orders(limits, now_ms, || api.control.next_id())
+    };
+    match is_large {
+        true => tokio::task::spawn_blocking(read).await.map_err(|_| Fault::internal())?,
+        false => read(),
     }
 }
 

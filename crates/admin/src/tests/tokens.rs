@@ -273,6 +273,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         "/v1/bans" => r#"{"kind": "user", "subject": "mallory"}"#,
         "/v1/backup" => r#"{"to": "/b"}"#,
         "/v1/pushes" => r#"{"product": "shop", "device": "d", "body": "b"}"#,
+        "/v1/pushes/batch" => r#"{"product": "shop", "messages": [{"device": "d", "body": "b"}]}"#,
         "/v1/products/{product}/devices/query" => r#"{"devices": ["d"]}"#,
         "/v1/products/{product}/devices/{device}/user" | "/v1/device/user" => r#"{"user": "ann"}"#,
         "/v1/products/{product}/devices/{device}/platform" | "/v1/device/platform" => {

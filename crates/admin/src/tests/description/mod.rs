@@ -5,6 +5,7 @@ mod states;
 use super::*;
 use crate::orders::audience::{DeviceUserBody, SegmentBody, device_user};
 use crate::orders::bans::BanBody;
+use crate::orders::batch::BatchBody;
 use crate::orders::chat::{
     BroadcastBody, ChangeBody, GroupBody, MessageBody, MuteBody, RecallBody,
 };
@@ -264,6 +265,9 @@ fn every_example_of_an_order_is_one() {
                 Some("PushOrder") => body::read::<PushBody>(&body)
                     .and_then(|push| push.order(&limits, NOW_MS, None, || MessageId(1)))
                     .map(drop),
+                Some("PushBatch") => body::read::<BatchBody>(&body)
+                    .and_then(|batch| batch.orders(&limits, NOW_MS, || MessageId(1)))
+                    .map(drop),
                 Some("ProductChange") => body::read::<ProductBody>(&body)
                     .and_then(|change| {
                         let present = model::product::Product::new(key("shop"), 7);
@@ -327,5 +331,5 @@ fn every_example_of_an_order_is_one() {
             seen.insert(schema.expect("named").to_owned());
         }
     }
-    assert_eq!(seen.len(), 28);
+    assert_eq!(seen.len(), 29);
 }
