@@ -1,7 +1,7 @@
 //! Many different pushes in one request: a template, and variables for each device.
 //!
-//! All messages are checked before the first is sent: a batch with a fault sends nothing. Invariant:
-//! a text of a template is used with every variable that it names, or not at all.
+//! All messages are checked before the first is sent: a batch with a fault sends nothing.
+//! Invariant: a text of a template is used with every variable that it names, or not at all.
 
 use super::PushBody;
 use super::notification::NotificationBody;

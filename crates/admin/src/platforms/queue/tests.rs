@@ -7,11 +7,14 @@ use model::id::{DeviceId, MessageId, ProductKey};
 use model::limits::PlatformLimits;
 use model::push::{PlatformToken, Priority, Push};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// More than a test sends at once.
+const ROOM: usize = 64;
 
 /// A gateway whose services are named by the first letter of a token.
 struct Scripted {
-    came: Mutex<Sender<String>>,
+    came: Mutex<SyncSender<String>>,
     verdicts: Mutex<Receiver<Verdict>>,
 }
 
@@ -38,15 +41,15 @@ struct World {
     platform: Arc<Platform>,
     now_ms: Arc<AtomicU64>,
     came: Receiver<String>,
-    verdicts: Sender<Verdict>,
-    replies: (Sender<Notified>, Receiver<Notified>),
+    verdicts: SyncSender<Verdict>,
+    replies: (SyncSender<Notified>, Receiver<Notified>),
 }
 
 fn world(limits: PlatformLimits) -> World {
     let now_ms = Arc::new(AtomicU64::new(1_800_000_000_000));
     let clock = now_ms.clone();
     let wall_ms: WallClock = Arc::new(move || clock.load(Ordering::Relaxed));
-    let ((came, taken), (verdicts, said)) = (channel(), channel());
+    let ((came, taken), (verdicts, said)) = (sync_channel(ROOM), sync_channel(ROOM));
     let gateway = Box::new(Scripted { came: Mutex::new(came), verdicts: Mutex::new(said) });
     let service = PlatformService::Fcm { account: Vec::new(), url: String::new() };
     let name = "web".into();
@@ -54,7 +57,7 @@ fn world(limits: PlatformLimits) -> World {
     let agent = outward::agent(1_000, false);
     let platform = Arc::new(Platform::new(settings, (gateway, agent), (wall_ms, 7)));
     platform.begin().expect("threads");
-    World { platform, now_ms, came: taken, verdicts, replies: channel() }
+    World { platform, now_ms, came: taken, verdicts, replies: sync_channel(ROOM) }
 }
 
 fn limits() -> PlatformLimits {
