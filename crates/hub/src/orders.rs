@@ -128,7 +128,9 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
     // An order that is sent later is an order to many, whatever its audience.
     let ahead =
         order.send_at_ms.map(|at_ms| (at_ms.to_le_bytes(), names_hash(home, &order.target)));
-    let flags = [u8::from(order.priority == Priority::High), order.silent.into()];
+    // `notifies` has a bit of its own: a body of the same bytes may be data or a document.
+    let shown = u8::from(order.silent) | u8::from(order.notifies) << 1;
+    let flags = [u8::from(order.priority == Priority::High), shown];
     let collapse = order.collapse.as_deref().unwrap_or("");
     let (live_s, mut content) = (live_s.to_le_bytes(), Vec::with_capacity(9));
     let pace = order.devices_per_s.map(|rate| rate.get().to_le_bytes());

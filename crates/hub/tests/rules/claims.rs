@@ -113,8 +113,10 @@ fn an_order_lives_as_long_as_it_says() {
 fn another_order_under_the_same_key_is_a_conflict() {
     let mut world = HubHarness::new();
     order(&mut world, &["d"], "k", |_| {});
-    let changes: [fn(&mut PushOrder); 4] = [
+    let changes: [fn(&mut PushOrder); 6] = [
         |order| order.body = Box::from(*b"other"),
+        |order| order.silent = true,
+        |order| order.notifies = true,
         |order| order.time_to_live_s = 60,
         |order| order.priority = Priority::High,
         |order| order.target = PushTarget::Devices(vec![id("e")]),
