@@ -57,6 +57,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::Builder;
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::time::Instant;
 
 /// Time for the shards to answer, beside what a request itself wants to wait.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -267,16 +268,21 @@ impl Shared {
         more: Duration,
     ) -> Result<Answer, Fault> {
         let product = product_of(&command).cloned();
-        let answer = Shared::hear(self.pose(command), more).await;
+        let answer = Shared::hear(self.pose(command), Shared::until(more)).await;
         answer.map_err(|fault| fault.about_product(product.as_ref()))
     }
 
-    /// Waits for the answer to a command that was asked, and that may itself wait for `more`.
+    /// Until when a command that is asked now must be answered; it may itself wait for `more`.
+    pub(crate) fn until(more: Duration) -> Instant {
+        Instant::now() + ANSWER + more
+    }
+
+    /// Waits for the answer to a command that was asked, until then.
     pub(crate) async fn hear(
         told: oneshot::Receiver<Answer>,
-        more: Duration,
+        until: Instant,
     ) -> Result<Answer, Fault> {
-        match tokio::time::timeout(ANSWER + more, told).await {
+        match tokio::time::timeout_at(until, told).await {
             Err(_) => Err(Fault::no_answer()),
             // The server is going, and may have done it.
             Ok(Err(_)) => Err(Fault::no_answer()),

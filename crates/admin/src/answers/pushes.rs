@@ -1,6 +1,6 @@
 //! A push and its result.
 
-use crate::texts::{Decimal, OutcomeWord, PushStateWord, RejectionWord};
+use crate::texts::{BatchOutcomeWord, Decimal, OutcomeWord, PushStateWord, RejectionWord};
 use model::id::{DeviceId, MessageId};
 use model::ports::pushes::{AudienceCounts, OrderState};
 use model::push;
@@ -64,13 +64,33 @@ pub(crate) struct BatchOutcome {
     /// Id of its push, a decimal number of 64 bits as text.
     #[schemars(with = "Decimal")]
     id: String,
-    #[serde(flatten)]
-    outcome: Outcome,
+    /// The device.
+    device: String,
+    /// As in a push. unknown: the server did not answer in time, and may have queued the push.
+    #[schemars(with = "BatchOutcomeWord")]
+    outcome: &'static str,
+    /// Why it was rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<RejectionWord>")]
+    reason: Option<&'static str>,
 }
 
 impl BatchOutcome {
-    pub(crate) fn new(id: MessageId, device: &DeviceId, outcome: push::Outcome) -> BatchOutcome {
-        BatchOutcome { id: id.0.to_string(), outcome: Outcome::new(device, outcome) }
+    /// The word for a message without an outcome.
+    pub(crate) const UNKNOWN: &str = "unknown";
+
+    /// The outcome; None is unknown.
+    pub(crate) fn new(
+        id: MessageId,
+        device: &DeviceId,
+        outcome: Option<push::Outcome>,
+    ) -> BatchOutcome {
+        BatchOutcome {
+            id: id.0.to_string(),
+            device: device.as_str().into(),
+            outcome: outcome.map_or(BatchOutcome::UNKNOWN, push::Outcome::name),
+            reason: outcome.and_then(rejection),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use model::id::{DeviceId, ProductKey};
 use model::ports::bans::BanFault;
 use model::ports::presence::directory::DirectoryError;
 use model::presence::NodeName;
+use model::push::Rejection;
 pub(crate) use refusal::Refusal;
 use std::path::Path;
 
@@ -244,9 +245,15 @@ impl Fault {
         Fault { retry_after_s: Some(1), ..fault }
     }
 
-    /// Whether a queue was full.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.code == "busy"
+    /// Why a push was rejected, if this says that it was.
+    pub(crate) fn rejection(&self) -> Option<Rejection> {
+        match self.code {
+            "busy" => Some(Rejection::Busy),
+            "store_failed" => Some(Rejection::StoreFailed),
+            // The product was removed meanwhile, and its devices with it.
+            "unknown_product" => Some(Rejection::UnknownDevice),
+            _ => None,
+        }
     }
 
     /// The source of the caller has its share of answers that go on.

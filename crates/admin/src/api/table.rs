@@ -268,8 +268,8 @@ fn general() -> Vec<Route> {
             .told("pushBatch", "Different pushes for up to 1,000 devices",
                 "An outcome for each message, in their order.")
             .more("All messages are checked before the first is sent: a batch with a fault sends \
-                   nothing. A message that a shard cannot take is `rejected`, `busy`; the others \
-                   are sent."),
+                   nothing. A message that cannot be sent is `rejected`, and one whose shard does \
+                   not answer in time is `unknown`; the others are sent."),
         get("/v1/pushes", pushes::list).wants(&[Push, Read], Query).refuses(ASKS)
             .told("listPushes", "Pushes that are scheduled, running or remembered, page by page",
                 "A page: those to be sent last come first, then the latest.")

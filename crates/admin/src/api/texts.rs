@@ -5,6 +5,7 @@
 
 use crate::LogHealth;
 use crate::answers::clients::top::TopOrder;
+use crate::answers::pushes::BatchOutcome;
 use crate::orders::disconnections::PROTOCOLS;
 use crate::tokens::scope::Scope;
 use model::close::CloseReason;
@@ -176,6 +177,8 @@ forms! {
     CloseWord { "type": "string", "enum": close_words() }
     /// Word for the outcome of a push.
     OutcomeWord { "type": "string", "enum": OUTCOMES.map(Outcome::name) }
+    /// Word for the outcome of a message of a batch.
+    BatchOutcomeWord { "type": "string", "enum": batch_words() }
     /// Word for the state of a push.
     PushStateWord { "type": "string", "enum": PushState::ALL.map(PushState::name) }
     /// Word for the reason of a rejection.
@@ -200,6 +203,10 @@ const REJECTIONS: [Rejection; 11] = [
     Rejection::Cancelled,
     Rejection::UserChanged,
 ];
+
+fn batch_words() -> Vec<&'static str> {
+    OUTCOMES.map(Outcome::name).into_iter().chain([BatchOutcome::UNKNOWN]).collect()
+}
 
 fn close_words() -> Vec<&'static str> {
     CloseReason::ALL.iter().map(|reason| reason.name()).collect()

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// Most messages of a batch.
 pub(crate) const MESSAGES_MAX: usize = 1_000;
 
-/// Longest body of a batch, bytes.
+/// Longest body of a batch, and most bytes of all its pushes together.
 pub(crate) const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Different pushes for devices of a product.
@@ -100,6 +100,7 @@ impl BatchBody {
             )));
         }
         let BatchBody { product, template, messages, ttl_s, collapse_key, priority, .. } = self;
+        let mut bytes = 0;
         let order = |(at, message): (usize, MessageBody)| {
             let within = |fault: Fault| fault.within(&format!("messages[{at}]"));
             let (device, mut content) = (message.device.clone(), message);
@@ -124,7 +125,13 @@ impl BatchBody {
                 receipts: self.receipts,
                 ..PushBody::default()
             };
-            push.order(limits, now_ms, None, || MessageId(0)).map_err(within)
+            let order = push.order(limits, now_ms, None, || MessageId(0)).map_err(within)?;
+            bytes += order.body.len();
+            if bytes > BATCH_BYTES_MAX {
+                let words = format!("the batch's pushes have more than {BATCH_BYTES_MAX} bytes");
+                return Err(within(Fault::too_large(words)));
+            }
+            Ok(order)
         };
         let orders = messages.into_iter().enumerate().map(order);
         let mut orders = orders.collect::<Result<Vec<_>, _>>()?;
@@ -189,6 +196,24 @@ mod tests {
         let variables = [("name", "Ann"), ("a b", "{name}")];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         fill(text, &variables.into(), 20)
+    }
+
+    #[test]
+    fn the_pushes_of_a_batch_have_at_most_so_many_bytes_together() {
+        let mut limits = Limits::default();
+        limits.pushes.push_bytes_max = 512 * 1024;
+        let text = "x".repeat(512 * 1024);
+        for (count, fits) in [(16, true), (17, false), (1_000, false)] {
+            let messages = vec![serde_json::json!({ "device": "d" }); count];
+            let batch = serde_json::json!({
+                "product": "shop", "template": { "body": text }, "messages": messages
+            });
+            let batch: BatchBody = serde_json::from_value(batch).expect("a batch");
+            let orders = batch.orders(&limits, 0, || MessageId(1)).map(|orders| orders.len());
+            let words = "in messages[16]: the batch's pushes have more than 8388608 bytes";
+            let refused = Err(Fault::too_large(words));
+            assert_eq!(orders, if fits { Ok(count) } else { refused }, "{count}");
+        }
     }
 
     #[test]

@@ -47,9 +47,9 @@ pub(crate) async fn publish(
         |(at, message): (usize, PublishBody)| message.order(limits, now_s, &format!("[{at}]."));
     let commands = list.into_iter().enumerate().map(order).collect::<Result<Vec<_>, _>>()?;
     let asked = commands.into_iter().map(|command| api.pose(Command::Topics(command)));
-    let mut results = Vec::new();
+    let (mut results, until) = (Vec::new(), Shared::until(Duration::ZERO));
     for told in asked.collect::<Vec<_>>() {
-        let told = published(Shared::hear(told, Duration::ZERO).await);
+        let told = published(Shared::hear(told, until).await);
         results.push(PublishResult::from(told.map_err(|fault| fault.told())));
     }
     Ok((Extension(About(about)), Json(PublishAnswer::List(PublishResults { results }))))

@@ -86,21 +86,20 @@ pub(crate) async fn batch(
         (id, devices, api.pose(Command::Push(PushCommand::Push(order))))
     };
     let posed: Vec<_> = orders.into_iter().map(pose).collect();
-    let mut outcomes = Vec::new();
+    // From here on the answer has an outcome for each message: an error would hide what was sent.
+    let (mut outcomes, until) = (Vec::new(), Shared::until(Duration::ZERO));
     for (id, devices, told) in posed {
-        match Shared::hear(told, Duration::ZERO).await {
+        let rejection = match Shared::hear(told, until).await {
             Ok(Answer::Push(PushAnswer::Pushed { outcomes: told, .. })) => {
-                let told = told.iter().map(|(to, what)| answers::BatchOutcome::new(id, to, *what));
-                outcomes.extend(told);
+                let of = |(to, what): &(_, _)| answers::BatchOutcome::new(id, to, Some(*what));
+                outcomes.extend(told.iter().map(of));
+                continue;
             }
-            Ok(_) => return Err(Fault::internal()),
-            Err(fault) if fault.is_busy() => {
-                let busy = Outcome::Rejected(Rejection::Busy);
-                let told = devices.iter().map(|to| answers::BatchOutcome::new(id, to, busy));
-                outcomes.extend(told);
-            }
-            Err(fault) => return Err(fault),
-        }
+            Ok(_) => None,
+            Err(fault) => fault.rejection(),
+        };
+        let of = |to| answers::BatchOutcome::new(id, to, rejection.map(Outcome::Rejected));
+        outcomes.extend(devices.iter().map(of));
     }
     Ok((about, Json(answers::PushBatchOutcomes { outcomes })))
 }

@@ -103,6 +103,50 @@ fn a_push_to_devices_has_an_outcome_for_each() {
 }
 
 #[test]
+fn a_batch_has_an_outcome_for_each_message_whatever_the_shards_answer() {
+    let test_api = TestApi::new(|command| {
+        let Command::Push(PushCommand::Push(order)) = command else {
+            return Answer::Push(PushAnswer::Done(true));
+        };
+        let PushTarget::Devices(devices) = &order.target else { panic!("{order:?}") };
+        match devices[0].as_str() {
+            "gone" => Answer::Push(PushAnswer::UnknownProduct),
+            "full" => Answer::Push(PushAnswer::StoreFailed),
+            "busy" => Answer::Busy,
+            "odd" => Answer::Push(PushAnswer::Done(true)),
+            _ => {
+                let (id, outcomes) = (order.id, vec![(devices[0].clone(), Outcome::Stored)]);
+                let counts = PushCounts::default();
+                Answer::Push(PushAnswer::Pushed { id, outcomes, counts })
+            }
+        }
+    });
+    let names = ["a", "gone", "full", "busy", "odd", "b"];
+    let messages = names.map(|name| json!({ "device": name, "body": "b" }));
+    let body = json!({ "product": "shop", "messages": messages });
+    let (status, told) = test_api.json("POST", "/v1/pushes/batch", &body.to_string());
+    assert_eq!(status, 200, "{told}");
+    check_answer("post", "/v1/pushes/batch", &told);
+    let outcomes = told["outcomes"].as_array().expect("a list");
+    let of = |it: &Value| {
+        let word = |key: &str| it[key].as_str().unwrap_or("").to_owned();
+        (word("device"), word("outcome"), word("reason"))
+    };
+    let found: Vec<_> = outcomes.iter().map(of).collect();
+    let wanted = [
+        ("a", "stored", ""),
+        ("gone", "rejected", "unknown_device"),
+        ("full", "rejected", "store_failed"),
+        ("busy", "rejected", "busy"),
+        ("odd", "unknown", ""),
+        ("b", "stored", ""),
+    ];
+    assert_eq!(found, wanted.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
+    let ids: std::collections::BTreeSet<_> = outcomes.iter().map(|it| it["id"].as_str()).collect();
+    assert_eq!(ids.len(), names.len(), "{told}");
+}
+
+#[test]
 fn a_push_that_no_log_takes_is_an_error_and_one_that_some_take_is_told_by_device() {
     let failed = Outcome::Rejected(Rejection::StoreFailed);
     for (outcomes, wanted) in [
