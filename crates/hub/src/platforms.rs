@@ -5,6 +5,9 @@
 //! timeline, so one offset in its row says what has gone out. The push stays queued until the
 //! device itself acknowledges it: it may get the same id by both ways. A kill between the
 //! platform's answer and the row makes the push go out again.
+//!
+//! Each platform has places of its own, for its orders and reads. Devices that find none wait in
+//! the line of their product, and a place that becomes free goes to the next product in turn.
 //! Invariant: an order ends by its answer, and a push that no platform accepted is still queued.
 
 use crate::log::durable::push::push as decode;
@@ -23,12 +26,17 @@ use model::ports::notifications::{
 };
 use model::push::{PlatformToken, Push};
 use model::timeline::Seq;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most orders and reads of a shard at once. Other devices wait for a place.
+/// Orders and reads of a shard at once, shared out evenly to the platforms. Other devices wait for
+/// a place of their platform.
 const PLACES_MAX: usize = 1_024;
+
+/// Places that a platform has at least, however many platforms there are.
+const PLACES_MIN: usize = 64;
 
 /// Waiting devices that one freed place visits.
 const VISITS_MAX: usize = 64;
@@ -44,6 +52,43 @@ struct Sent {
     key: Key,
     seq: Seq,
     token: Arc<PlatformToken>,
+    /// Number of the platform whose place it takes.
+    platform: usize,
+}
+
+/// A push that may go to a device's platform.
+struct NextPush {
+    seq: Seq,
+    id: MessageId,
+    /// Whether it, or one after it, has priority High.
+    is_high: bool,
+}
+
+/// Places of one platform, and the devices that wait for one.
+#[derive(Default)]
+struct Gate {
+    /// Orders and reads.
+    taken: usize,
+    /// By product: its devices, those with a push of priority High first, then by ticket.
+    lines: BTreeMap<u16, BTreeMap<(bool, u64), Key>>,
+    /// The product that had its turn last.
+    turn: u16,
+}
+
+impl Gate {
+    /// The first device, with its ticket, of the product whose turn it is.
+    fn take(&mut self) -> Option<(Key, u64)> {
+        let after = (Bound::Excluded(self.turn), Bound::Unbounded);
+        let next = self.lines.range(after).next().or_else(|| self.lines.iter().next());
+        let product = *next?.0;
+        self.turn = product;
+        let line = self.lines.get_mut(&product)?;
+        let first = line.pop_first();
+        if line.is_empty() {
+            self.lines.remove(&product);
+        }
+        first.map(|((_, ticket), key)| (key, ticket))
+    }
 }
 
 /// Orders on their way to platforms, and devices that are to be looked at.
@@ -51,75 +96,125 @@ struct Sent {
 pub(crate) struct Reaching {
     timers: Timers,
     sent: BTreeMap<u64, Sent>,
-    /// Number of bodies that are being read.
-    reading: usize,
-    waiting: VecDeque<Key>,
+    /// By the platforms' numbers, which are their places in the settings.
+    gates: BTreeMap<usize, Gate>,
+    /// The platform that had its turn last.
+    turn: usize,
+    /// The last number of an order, and the last ticket.
     last: u64,
     /// Unix millisecond of the start: no device counts as away from an earlier moment on.
     began_ms: u64,
 }
 
 impl Reaching {
-    fn has_room(&self) -> bool {
-        self.sent.len() + self.reading < PLACES_MAX
+    fn gate(&mut self, platform: usize) -> &mut Gate {
+        self.gates.entry(platform).or_default()
+    }
+
+    /// The platform that is next in turn among those that have a free place and waiting devices.
+    fn next_gate(&self, places: usize) -> Option<usize> {
+        let may = |(_, gate): &(&usize, &Gate)| gate.taken < places && !gate.lines.is_empty();
+        let mut after = self.gates.range((Bound::Excluded(self.turn), Bound::Unbounded));
+        after.find(may).or_else(|| self.gates.iter().find(may)).map(|(platform, _)| *platform)
     }
 }
 
 impl Hub {
     /// Sends a device's next push through its platform, if the device is away and it is time.
     pub(crate) fn reach(&mut self, now: Now, key: Key, fx: &mut Effects) {
+        self.reach_by(now, key, None, fx);
+    }
+
+    /// The same; `turn` is the platform at which it is the device's turn to take a free place.
+    fn reach_by(&mut self, now: Now, key: Key, turn: Option<usize>, fx: &mut Effects) {
         if self.registry.platforms.is_empty() {
             return;
         }
-        let Some((address, item)) = self.to_reach(now, key) else { return };
-        if address.step != Step::Idle {
-            return;
+        let Some((address, next)) = self.to_reach(now, key) else { return };
+        let (seq, step, number) = (next.seq, address.step, self.platform_of(address));
+        match step {
+            Step::Idle => {}
+            Step::Waiting { is_high: false, .. } if next.is_high => {}
+            _ => return,
         }
-        let (seq, wait_ms) = (item.0, self.wait_ms(now, key, address));
-        if wait_ms > 0 {
-            return self.reach_later(now, key, wait_ms);
-        }
-        if !self.reaching.has_room() {
-            self.reaching.waiting.push_back(key);
-            return self.step(key, Step::Waiting);
+        let wait_ms = self.wait_ms(now, key, address);
+        let number = match number {
+            Some(number) if wait_ms == 0 => number,
+            _ => return self.reach_later(now, key, wait_ms),
+        };
+        let (places, is_turn) = (self.places(), turn == Some(number));
+        let gate = self.reaching.gate(number);
+        let is_free = gate.taken < places && (is_turn || gate.lines.is_empty());
+        if !is_free || !self.log.has_room_to_pull() {
+            return self.wait_in_line(key, number, next.is_high);
         }
         let Some(timeline) = self.registry.timeline(key) else { return };
         let (from, backwards, count_max, bytes_max) = (seq - 1, false, 1, 1);
         let pull = Pull { timeline, from, backwards, count_max, bytes_max };
         self.step(key, Step::Reading);
-        self.reaching.reading += 1;
-        self.log.ask(PendingCall::Reach(key, seq), Call::Read(Read::Pull(pull)), fx);
+        self.reaching.gate(number).taken += 1;
+        self.log.ask(PendingCall::Reach(key, seq, number), Call::Read(Read::Pull(pull)), fx);
+    }
+
+    /// Puts a device into the line of its product, or moves it up there.
+    fn wait_in_line(&mut self, key: Key, platform: usize, is_high: bool) {
+        let Some(product) = self.registry.at(key).map(|device| device.product) else { return };
+        let Some(address) = self.registry.platforms.at(key.slot) else { return };
+        let line = self.reaching.gates.entry(platform).or_default().lines.entry(product);
+        let line = line.or_default();
+        let ticket = match address.step {
+            Step::Waiting { ticket, is_high } => {
+                line.remove(&(!is_high, ticket));
+                ticket
+            }
+            _ => {
+                self.reaching.last += 1;
+                self.reaching.last
+            }
+        };
+        line.insert((!is_high, ticket), key);
+        self.step(key, Step::Waiting { ticket, is_high });
+    }
+
+    /// Places of each platform.
+    fn places(&self) -> usize {
+        (PLACES_MAX / self.settings.platforms.len().max(1)).max(PLACES_MIN)
+    }
+
+    /// The number of an address's platform; none if it is not configured.
+    fn platform_of(&self, address: &Address) -> Option<usize> {
+        self.settings.platforms.iter().position(|it| it.name == address.token.platform)
     }
 
     /// The address of a device that is away, and the first of its pushes that has not gone there.
-    fn to_reach(&self, now: Now, key: Key) -> Option<(&Address, (Seq, MessageId))> {
+    fn to_reach(&self, now: Now, key: Key) -> Option<(&Address, NextPush)> {
         let device = self.registry.at(key)?;
         let address = self.registry.platforms.at(key.slot)?;
-        if device.conn().is_some() || device.blocked() || self.away_s(address).is_none() {
+        // A platform that is not configured may be again after a restart.
+        let is_known = self.platform_of(address).is_some();
+        if device.conn().is_some() || device.blocked() || !is_known {
             return None;
         }
         let items = device.queue()?.items().filter_map(|item| match item.kept() {
             Kept::At(seq) if seq > address.through && !item.expired(now.unix_s()) => {
-                Some((seq, item.id))
+                Some(NextPush { seq, id: item.id, is_high: item.high() })
             }
             _ => None,
         });
-        Some((address, items.min()?))
-    }
-
-    /// How long a device must be away for this address. `None`: its platform is not configured, but
-    /// may be again after a restart.
-    fn away_s(&self, address: &Address) -> Option<u32> {
-        let mut rules = self.settings.platforms.iter();
-        rules.find(|rule| rule.name == address.token.platform).map(|rule| rule.away_s)
+        let first = items.reduce(|a, b| {
+            let is_high = a.is_high || b.is_high;
+            NextPush { is_high, ..if a.seq <= b.seq { a } else { b } }
+        });
+        Some((address, first?))
     }
 
     /// Milliseconds until something may go to the device's platform.
     fn wait_ms(&self, now: Now, key: Key, address: &Address) -> u64 {
-        let away_s = self.away_s(address).unwrap_or(0);
+        let Some(platform) = self.platform_of(address) else { return LONG_PAUSE_MS };
+        let rule = &self.settings.platforms[platform];
         let since_ms = self.registry.at(key).map_or(0, |device| device.since_ms());
         let away_ms = now.wall_ms.saturating_sub(since_ms.max(self.reaching.began_ms));
-        let left_ms = (u64::from(away_s) * 1_000).saturating_sub(away_ms);
+        let left_ms = (u64::from(rule.away_s) * 1_000).saturating_sub(away_ms);
         let rest = address.rests_until.since(now.mono);
         left_ms.max(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX))
     }
@@ -141,11 +236,11 @@ impl Hub {
     pub(crate) fn read_for_platform(
         &mut self,
         now: Now,
-        (key, seq): (Key, Seq),
+        (key, seq, platform): (Key, Seq, usize),
         result: Result<Done, StoreError>,
         fx: &mut Effects,
     ) {
-        self.reaching.reading -= 1;
+        self.reaching.gate(platform).taken -= 1;
         let is_current = self.registry.at(key).is_some()
             && self.registry.platforms.at(key.slot).is_some_and(|it| it.step == Step::Reading);
         if is_current {
@@ -171,16 +266,18 @@ impl Hub {
     /// Hands out a push, unless the device has come back or the push has ended meanwhile.
     fn send_to_platform(&mut self, now: Now, key: Key, (seq, push): (Seq, Push), fx: &mut Effects) {
         let Some((address, next)) = self.to_reach(now, key) else { return };
-        if next != (seq, push.id) || self.wait_ms(now, key, address) > 0 {
+        let platform = self.platform_of(address).filter(|_| self.wait_ms(now, key, address) == 0);
+        let Some(platform) = platform.filter(|_| (next.seq, next.id) == (seq, push.id)) else {
             return self.reach(now, key, fx);
-        }
+        };
         let (token, Some((_, device))) = (address.token.clone(), self.registry.names(key)) else {
             return;
         };
         self.reaching.last += 1;
         let number = self.reaching.last;
         self.step(key, Step::Sent(number));
-        self.reaching.sent.insert(number, Sent { key, seq, token: token.clone() });
+        self.reaching.sent.insert(number, Sent { key, seq, token: token.clone(), platform });
+        self.reaching.gate(platform).taken += 1;
         let targets = NotificationTargets::Platform(token);
         let what = NotificationWhat::Push(device, Arc::new(push));
         fx.notifications.push((number, Box::new(NotificationOrder { targets, what })));
@@ -188,7 +285,9 @@ impl Hub {
 
     /// Handles the answer to an order.
     pub(crate) fn reached(&mut self, now: Now, number: u64, what: Notified, fx: &mut Effects) {
-        let Some(Sent { key, seq, token }) = self.reaching.sent.remove(&number) else { return };
+        let Some(sent) = self.reaching.sent.remove(&number) else { return };
+        let Sent { key, seq, token, platform } = sent;
+        self.reaching.gate(platform).taken -= 1;
         let device = self.registry.at(key);
         let address = device.and_then(|_| self.registry.platforms.at(key.slot));
         // Otherwise the address was removed meanwhile, with its device or without.
@@ -257,18 +356,24 @@ impl Hub {
         true
     }
 
+    /// The platform that is next to give a free place to a waiting device.
+    fn next_gate(&self) -> Option<usize> {
+        let platform = self.reaching.next_gate(self.places());
+        platform.filter(|_| self.log.has_room_to_pull())
+    }
+
     /// Gives free places to waiting devices.
     fn reach_waiting(&mut self, now: Now, fx: &mut Effects) {
         for _ in 0..VISITS_MAX {
-            if !self.reaching.has_room() {
-                return;
-            }
-            let Some(key) = self.reaching.waiting.pop_front() else { return };
+            let Some(platform) = self.next_gate() else { return };
+            self.reaching.turn = platform;
+            let Some((key, of)) = self.reaching.gate(platform).take() else { return };
             let address = self.registry.platforms.at(key.slot);
-            let waits = address.is_some_and(|address| address.step == Step::Waiting);
+            let waits = address
+                .is_some_and(|it| matches!(it.step, Step::Waiting { ticket, .. } if ticket == of));
             if waits && self.registry.at(key).is_some() {
                 self.step(key, Step::Idle);
-                self.reach(now, key, fx);
+                self.reach_by(now, key, Some(platform), fx);
             }
         }
     }
@@ -287,9 +392,9 @@ impl Hub {
             }
         }
         self.reach_waiting(now, fx);
-        match self.reaching.has_room() && !self.reaching.waiting.is_empty() {
-            true => Some(now.mono),
-            false => self.reaching.timers.next(now.mono),
+        match self.next_gate() {
+            Some(_) => Some(now.mono),
+            None => self.reaching.timers.next(now.mono),
         }
     }
 

@@ -123,7 +123,9 @@ impl Service for Hub {
                 fx.answers.push((reply, PushAnswer::Done(was_online)));
             }
             PendingCall::Pull(key, fetch) => self.pulled(now, key, fetch, result, fx),
-            PendingCall::Reach(key, seq) => self.read_for_platform(now, (key, seq), result, fx),
+            PendingCall::Reach(key, seq, platform) => {
+                self.read_for_platform(now, (key, seq, platform), result, fx);
+            }
             PendingCall::Order(order) => self.ordered(now, *order, is_stored, fx),
             PendingCall::Report(waiting) => {
                 self.reports.kept(*waiting, is_stored, &mut self.registry, fx);

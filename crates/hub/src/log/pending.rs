@@ -29,8 +29,8 @@ pub(crate) enum PendingCall {
     Kicked { reply: u64, key: Key, was_online: bool },
     /// Fetches bodies for a device.
     Pull(Key, Fetch),
-    /// Reads a push at this offset, to send it through the device's platform.
-    Reach(Key, Seq),
+    /// Reads a push at this offset, to send it through the device's platform of this number.
+    Reach(Key, Seq, usize),
     /// Executes a command of the API.
     Order(Box<Order>),
     /// Stores a Report for webhooks.

@@ -20,7 +20,12 @@ pub(crate) enum Step {
     /// Nothing is going on.
     Idle,
     /// The device waits for a place.
-    Waiting,
+    Waiting {
+        /// Its number in the line.
+        ticket: u64,
+        /// Whether it is in front, because of a push of priority High.
+        is_high: bool,
+    },
     /// The push's body is being read.
     Reading,
     /// The push is on its way, under this number.

@@ -5,8 +5,11 @@ use model::id::{MessageId, ProductKey};
 use model::ports::events::DeviceWhat;
 use model::ports::notifications::{NotificationTargets, NotificationWhat, Notified};
 use model::ports::pushes::{PushAnswer, PushCommand};
-use model::push::{PlatformRule, PlatformToken};
+use model::product::Product;
+use model::push::{PlatformRule, PlatformToken, Priority};
+use model::request::Bind;
 use model::service::Service;
+use std::sync::Arc;
 
 const AWAY_MS: u64 = 60_000;
 
@@ -253,6 +256,80 @@ fn more_devices_than_places_are_reached_one_after_the_other() {
         world.turn();
     }
     assert_eq!(reached, names.len());
+    world.hub.audit();
+}
+
+/// Hub with two platforms, "a" and "b".
+fn two_platforms() -> HubHarness {
+    let mut settings = settings();
+    let rule = |name: &str| PlatformRule { name: name.into(), away_s: 60 };
+    settings.platforms = [rule("a"), rule("b")].into();
+    HubHarness::with(product(), settings)
+}
+
+/// A device of a product that is away, with a token of a platform that is the device's name.
+fn away_at(world: &mut HubHarness, product: &str, name: &str, platform: &str) {
+    let product = ProductKey::parse(product).expect("a name");
+    let seat = world.seat_with(Bind { product: product.clone(), ..HubHarness::bind(name) });
+    let token = PlatformToken { platform: platform.into(), token: name.into() };
+    let (device, token) = (id(name), Some(token));
+    let answer = world.command(PushCommand::SetPlatform { product, device, token });
+    assert_eq!(answer, PushAnswer::Done(true));
+    world.close(&seat);
+}
+
+fn tokens(world: &mut HubHarness) -> Vec<(u64, Box<str>)> {
+    orders(world).into_iter().map(|(number, token, _)| (number, token)).collect()
+}
+
+#[test]
+fn a_platform_that_does_not_answer_leaves_the_places_of_the_others() {
+    let mut world = two_platforms();
+    let names: Vec<String> = (0..1_100).map(|number| format!("d{number}")).collect();
+    names.iter().for_each(|name| away_at(&mut world, "p", name, "a"));
+    away_at(&mut world, "p", "other", "b");
+    world.pass_ms(AWAY_MS);
+    names.iter().for_each(|name| {
+        world.give(name);
+    });
+    assert_eq!(tokens(&mut world).len(), 512);
+    world.give("other");
+    let other = tokens(&mut world);
+    assert_eq!(other.len(), 1);
+    assert_eq!(&*other[0].1, "other");
+    world.hub.audit();
+}
+
+#[test]
+fn products_take_turns_at_the_places_of_a_platform_and_urgent_pushes_go_first() {
+    let mut world = two_platforms();
+    let other = Product { key: ProductKey::parse("q").expect("a name"), ..product() };
+    assert!(world.hub.install(Arc::new(other)));
+    let names: Vec<String> = (0..600).map(|number| format!("d{number}")).collect();
+    names.iter().for_each(|name| away_at(&mut world, "p", name, "a"));
+    away_at(&mut world, "q", "other", "a");
+    world.pass_ms(AWAY_MS);
+    for _ in 0..2 {
+        names.iter().for_each(|name| {
+            world.give(name);
+        });
+    }
+    let mut open = tokens(&mut world);
+    assert_eq!(open.len(), 512);
+    world.push("other", |order| {
+        order.product = ProductKey::parse("q").expect("a name");
+        order.wait_ms = 0;
+    });
+    world.push("d599", |order| (order.priority, order.wait_ms) = (Priority::High, 0));
+    assert_eq!(tokens(&mut world), []);
+    let mut next = Vec::new();
+    for (number, _) in open.drain(..3) {
+        say(&mut world, number, taken());
+        next.extend(tokens(&mut world).into_iter().map(|(_, token)| token));
+    }
+    next[..2].sort();
+    let next: Vec<&str> = next.iter().map(|it| &**it).collect();
+    assert_eq!(next, ["d599", "other", "d512"], "a place that is free is not its device's again");
     world.hub.audit();
 }
 
