@@ -77,8 +77,11 @@ impl Apns {
         let words = words(answer.status, &answer.body);
         match (answer.status, reason.as_deref().unwrap_or("")) {
             (200, _) => Verdict::Accepted,
-            (410, _) | (400, "BadDeviceToken") => Verdict::Dead,
-            (400, "DeviceTokenNotForTopic") => Verdict::Denied(words, Whose::ThisToken),
+            (410, _) => Verdict::Dead,
+            // Apple says so as well of good tokens of its other environment (`url`) or topic.
+            (400, "BadDeviceToken" | "DeviceTokenNotForTopic") => {
+                Verdict::Denied(words, Whose::ThisToken)
+            }
             (400, "BadTopic" | "MissingTopic" | "TopicDisallowed") => {
                 Verdict::Denied(words, Whose::All)
             }
@@ -89,7 +92,7 @@ impl Apns {
                 Verdict::Failed(words, Whose::All, after_ms)
             }
             (401 | 403, _) => Verdict::Denied(words, Whose::All),
-            (429, "TooManyRequests") => Verdict::Failed(words, Whose::ThisToken, after_ms),
+            (429, "TooManyRequests") => Verdict::Failed(words, Whose::ThisTokenAlone, after_ms),
             (408 | 429 | 500..=599, _) => Verdict::Failed(words, Whose::All, after_ms),
             _ => Verdict::Refused(words),
         }
@@ -239,4 +242,36 @@ fn tls(
     };
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderMap;
+    use base64::Engine;
+
+    #[test]
+    fn a_token_that_another_environment_may_know_stays() {
+        let key = ring::signature::EcdsaKeyPair::generate_pkcs8(
+            &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING,
+            &ring::rand::SystemRandom::new(),
+        );
+        let key = base64::engine::general_purpose::STANDARD.encode(key.expect("a key"));
+        let key = format!("-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----\n");
+        let (key_id, team_id) = ("k".into(), "t".into());
+        let identity = ApnsIdentity::Token { key: key.into_bytes(), key_id, team_id };
+        let apns = Apns::new(&identity, ("app", ""), None, 1_000).expect("good");
+        let judged = |status, reason: &str| {
+            let body = json!({"reason": reason}).to_string().into_bytes();
+            apns.judged(&Answer { status, headers: HeaderMap::new(), body })
+        };
+        let denied = |verdict| match verdict {
+            Verdict::Denied(_, whose) => whose,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(denied(judged(400, "BadDeviceToken")), Whose::ThisToken);
+        assert_eq!(denied(judged(400, "DeviceTokenNotForTopic")), Whose::ThisToken);
+        assert_eq!(denied(judged(400, "BadTopic")), Whose::All);
+        assert_eq!(judged(410, "Unregistered"), Verdict::Dead);
+    }
 }

@@ -116,26 +116,34 @@ impl Gateway for Fcm {
             };
         let (status, after_ms) = (answer.status().as_u16(), retry_after_ms(&answer));
         let told = body_of(&mut answer);
-        let fault = serde_json::from_slice::<Fault>(&told).map(|fault| fault.error.details);
-        let is = |code: &str| {
-            fault.as_ref().is_ok_and(|details| details.iter().any(|detail| detail.code == code))
-        };
-        match status {
-            200..=299 => Verdict::Accepted,
-            404 if is("UNREGISTERED") => Verdict::Dead,
-            401 => {
-                self.access.forget(&access);
-                Verdict::Denied(words(status, &told), Whose::All)
-            }
-            // The token belongs to another project than the account.
-            403 if is("SENDER_ID_MISMATCH") => {
-                Verdict::Denied(words(status, &told), Whose::ThisToken)
-            }
-            // The project is unknown, or the account may not send for it.
-            403 | 404 => Verdict::Denied(words(status, &told), Whose::All),
-            408 | 429 | 500..=599 => Verdict::Failed(words(status, &told), Whose::All, after_ms),
-            _ => Verdict::Refused(words(status, &told)),
+        let verdict = judged(status, &told, after_ms);
+        if status == 401 && matches!(verdict, Verdict::Denied(_, Whose::All)) {
+            self.access.forget(&access);
         }
+        verdict
+    }
+}
+
+/// The meaning of an answer.
+fn judged(status: u16, told: &[u8], after_ms: Option<u64>) -> Verdict {
+    let fault = serde_json::from_slice::<Fault>(told).map(|fault| fault.error.details);
+    let is = |code: &str| {
+        fault.as_ref().is_ok_and(|details| details.iter().any(|detail| detail.code == code))
+    };
+    let words = words(status, told);
+    match status {
+        200..=299 => Verdict::Accepted,
+        404 if is("UNREGISTERED") => Verdict::Dead,
+        // The project has no key for the token's kind: that of Apple's devices or of browsers.
+        401 if is("THIRD_PARTY_AUTH_ERROR") => Verdict::Denied(words, Whose::ThisToken),
+        // The token belongs to another project than the account.
+        403 if is("SENDER_ID_MISMATCH") => Verdict::Denied(words, Whose::ThisToken),
+        // The project is unknown, or the account may not send for it.
+        401 | 403 | 404 => Verdict::Denied(words, Whose::All),
+        // The limit may be that of one device.
+        429 => Verdict::Failed(words, Whose::ThisToken, after_ms),
+        408 | 500..=599 => Verdict::Failed(words, Whose::All, after_ms),
+        _ => Verdict::Refused(words),
     }
 }
 
@@ -179,4 +187,29 @@ fn data(message: &Message<'_>, content: &Content, fetch: bool) -> Value {
         ],
     );
     Value::Object(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_about_one_device_holds_for_that_device() {
+        let told = |code: &str| json!({"error": {"details": [{"errorCode": code}]}}).to_string();
+        let whose = |status, code| match judged(status, told(code).as_bytes(), Some(5_000)) {
+            Verdict::Failed(_, whose, after_ms) => (false, whose, after_ms),
+            Verdict::Denied(_, whose) => (true, whose, None),
+            other => panic!("{other:?}"),
+        };
+        let (all, this) = (Whose::All, Whose::ThisToken);
+        assert_eq!(whose(429, "QUOTA_EXCEEDED"), (false, this, Some(5_000)));
+        assert_eq!(whose(503, "UNAVAILABLE"), (false, all, Some(5_000)));
+        assert_eq!(whose(401, "THIRD_PARTY_AUTH_ERROR"), (true, this, None));
+        assert_eq!(whose(403, "SENDER_ID_MISMATCH"), (true, this, None));
+        assert_eq!(whose(401, ""), (true, all, None));
+        assert_eq!(whose(404, ""), (true, all, None));
+        assert_eq!(judged(404, told("UNREGISTERED").as_bytes(), None), Verdict::Dead);
+        assert_eq!(judged(200, b"{}", None), Verdict::Accepted);
+        assert!(matches!(judged(400, b"", None), Verdict::Refused(_)));
+    }
 }

@@ -18,6 +18,8 @@ mod jwt;
 mod message;
 mod oauth;
 mod queue;
+#[cfg(test)]
+mod samples;
 mod web_push;
 mod xiaomi;
 
@@ -143,7 +145,8 @@ pub struct PlatformStatus {
     /// credentials).
     #[schemars(extend("enum" = ["ready", "resting", "denied"]))]
     pub state: &'static str,
-    /// Why the last request failed; null after an accepted one.
+    /// Why the last request failed; in state `denied`, how the platform refused our credentials;
+    /// null after an accepted one.
     pub last_fault: Option<String>,
     /// Pushes queued for it.
     pub waiting: u64,
@@ -162,9 +165,9 @@ pub struct PlatformOutcomes {
     pub dead: u64,
     /// Refused for good.
     pub refused: u64,
-    /// Without an answer, or to be sent again.
+    /// Not answered, or answered that they are to be sent again.
     pub failed: u64,
-    /// The platform refused our credentials.
+    /// The platform refused our credentials, for all pushes or for one device.
     pub denied: u64,
     /// Put off without a request: the platform was paused, or its queue full.
     pub postponed: u64,
@@ -231,8 +234,12 @@ enum Verdict {
 /// For which pushes something holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
+    /// All pushes.
     All,
+    /// Those to this token; all, if several tokens in a row fare so.
     ThisToken,
+    /// Those to this token, whatever others do.
+    ThisTokenAlone,
 }
 
 /// The platforms of the configuration.

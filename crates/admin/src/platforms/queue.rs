@@ -3,8 +3,9 @@
 //! A platform may have several services (the web has one for each browser), which fail
 //! independently: each has a lane, with a pause of its own after a failure. While a platform has
 //! several lanes, none takes more than half of the threads, so a service that hangs leaves room for
-//! the others. Invariant: what a full queue or a paused service cannot take is answered at once,
-//! and what waits is never older than one request and its pause.
+//! the others. An answer that concerns one device pauses its service only if several devices in a
+//! row get such an answer. Invariant: what a full queue or a paused service cannot take is answered
+//! at once, and nothing waits in the lane of a paused service.
 
 use super::message::Message;
 use super::{Gateway, PlatformOutcomes, PlatformSettings, PlatformStatus, Verdict, Whose, Wire};
@@ -20,9 +21,8 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use ureq::Agent;
 
-/// Most services of a platform at once. An order for one more waits for an idle one to be
-/// forgotten.
-const LANES_MAX: usize = 64;
+/// Devices in a row whose faults are one of their service.
+const STRAYS_MAX: usize = 3;
 
 /// Longest pause that a service may ask for, milliseconds.
 const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
@@ -44,6 +44,7 @@ pub(super) struct Platform {
 
 #[derive(Default)]
 struct State {
+    /// One for each service that the gateway names: as many as the configuration has, at most.
     lanes: Vec<Lane>,
     /// Orders in all lanes.
     waiting: usize,
@@ -52,7 +53,8 @@ struct State {
     /// Unix microsecond before which the rate permits no request.
     paced_until_us: u64,
     outcomes: PlatformOutcomes,
-    denied: bool,
+    /// How our credentials were refused, until a push is accepted.
+    denied: Option<String>,
     last_fault: Option<String>,
     closed: bool,
 }
@@ -63,16 +65,43 @@ struct Lane {
     waiting: VecDeque<(Box<NotificationOrder>, NotifiedReply)>,
     /// Requests in progress.
     open: usize,
-    /// Unix millisecond before which nothing is sent.
+    /// Unix millisecond before which nothing is sent, and how long the pause was then.
     rests_until_ms: u64,
+    rest_ms: u64,
     backoff: Backoff,
     fails: bool,
+    /// Tokens that failed, and those that were denied, since the last accepted push: the first few.
+    failed: Vec<Box<str>>,
+    denied: Vec<Box<str>>,
 }
 
 impl Lane {
-    fn is_idle(&self, now_ms: u64) -> bool {
-        self.waiting.is_empty() && self.open == 0 && self.rests_until_ms <= now_ms
+    /// Milliseconds of its pause that are left.
+    fn left_ms(&self, now_ms: u64) -> u64 {
+        let left_ms = self.rests_until_ms.saturating_sub(now_ms);
+        // Otherwise the clock has been set back.
+        if left_ms <= self.rest_ms { left_ms } else { 0 }
     }
+
+    /// Pauses for so long at least; returns for how long. Requests that were under way together
+    /// fail as one: the pause does not become longer with each of them.
+    fn rest(&mut self, now_ms: u64, least_ms: u64) -> u64 {
+        let own_ms = match self.left_ms(now_ms) {
+            0 => self.backoff.wait().as_millis() as u64,
+            left_ms => left_ms,
+        };
+        self.rest_ms = own_ms.max(least_ms);
+        self.rests_until_ms = now_ms + self.rest_ms;
+        self.rest_ms
+    }
+}
+
+/// Notes a token that failed; whether so many did that the fault is the service's.
+fn is_many(strays: &mut Vec<Box<str>>, token: &str) -> bool {
+    if strays.len() < STRAYS_MAX && !strays.iter().any(|it| **it == *token) {
+        strays.push(token.into());
+    }
+    strays.len() >= STRAYS_MAX
 }
 
 impl Platform {
@@ -146,16 +175,15 @@ impl Platform {
         let (now_ms, limits) = ((self.wall_ms)(), &self.settings.limits);
         let service = self.gateway.service(&token.token);
         let mut state = self.state();
-        let rest_ms = match self.lane(&mut state, service, now_ms) {
-            Some(at) if state.lanes[at].rests_until_ms > now_ms => {
-                Some(state.lanes[at].rests_until_ms - now_ms)
-            }
-            Some(at) if !state.closed && state.waiting < limits.waiting_max as usize => {
-                state.lanes[at].waiting.push_back((order, reply));
+        let lane = self.lane(&mut state, service);
+        let rest_ms = match lane.left_ms(now_ms) {
+            0 if !state.closed && state.waiting < limits.waiting_max as usize => {
+                self.lane(&mut state, service).waiting.push_back((order, reply));
                 state.waiting += 1;
                 None
             }
-            _ => Some(limits.retry_ms_min.into()),
+            0 => Some(limits.retry_ms_min.into()),
+            left_ms => Some(left_ms),
         };
         if let Some(rest_ms) = rest_ms {
             state.outcomes.postponed += 1;
@@ -166,27 +194,27 @@ impl Platform {
         Ok(())
     }
 
-    /// The lane of a service, made if it is new; `None` if there is no room for it.
-    fn lane(&self, state: &mut State, service: &str, now_ms: u64) -> Option<usize> {
-        if let Some(at) = state.lanes.iter().position(|lane| *lane.name == *service) {
-            return Some(at);
-        }
-        if state.lanes.len() >= LANES_MAX {
-            let idle = state.lanes.iter().position(|lane| lane.is_idle(now_ms))?;
-            state.lanes.swap_remove(idle);
-        }
-        let limits = &self.settings.limits;
-        let (min, max) = (u64::from(limits.retry_ms_min), u64::from(limits.retry_ms_max));
-        let seed = self.seed ^ ((state.lanes.len() as u64) << 32);
-        state.lanes.push(Lane {
-            name: service.into(),
-            waiting: VecDeque::new(),
-            open: 0,
-            rests_until_ms: 0,
-            backoff: Backoff::new((min, max.max(min)), seed),
-            fails: false,
+    /// The lane of a service, made if it is new.
+    fn lane<'a>(&self, state: &'a mut State, service: &str) -> &'a mut Lane {
+        let at = state.lanes.iter().position(|lane| *lane.name == *service);
+        let at = at.unwrap_or_else(|| {
+            let limits = &self.settings.limits;
+            let (min, max) = (u64::from(limits.retry_ms_min), u64::from(limits.retry_ms_max));
+            let seed = self.seed ^ ((state.lanes.len() as u64) << 32);
+            state.lanes.push(Lane {
+                name: service.into(),
+                waiting: VecDeque::new(),
+                open: 0,
+                rests_until_ms: 0,
+                rest_ms: 0,
+                backoff: Backoff::new((min, max.max(min)), seed),
+                fails: false,
+                failed: Vec::new(),
+                denied: Vec::new(),
+            });
+            state.lanes.len() - 1
         });
-        Some(state.lanes.len() - 1)
+        &mut state.lanes[at]
     }
 
     fn run(&self) {
@@ -233,6 +261,10 @@ impl Platform {
                 let now_us = (self.wall_ms)() * 1_000;
                 let cost_us = 1_000_000_u64.checked_div(per_s).unwrap_or(0);
                 state.paced_until_us = state.paced_until_us.max(now_us) + cost_us;
+                if state.waiting > 0 {
+                    // Who was woken for it may have waited for the rate, as this thread did.
+                    self.came.notify_one();
+                }
                 return order;
             }
             state = self.came.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -263,45 +295,50 @@ impl Platform {
     fn judged(&self, token: &str, verdict: Verdict) -> Notified {
         let limits = &self.settings.limits;
         let (now_ms, platform) = ((self.wall_ms)(), self.name());
-        let mut put_off = Vec::new();
         let mut state = self.state();
-        let at = self.lane(&mut state, self.gateway.service(token), now_ms);
-        let State { lanes, outcomes, denied, last_fault, waiting, .. } = &mut *state;
-        let lane = at.map(|at| &mut lanes[at]);
-        let is_rest =
-            matches!(verdict, Verdict::Failed(_, Whose::All, _) | Verdict::Denied(_, Whose::All));
-        let mut rest_ms = 0;
-        if let Some(lane) = lane {
-            lane.open = lane.open.saturating_sub(1);
-            if let Verdict::Failed(_, Whose::ThisToken, after_ms) = &verdict {
-                rest_ms = after_ms.unwrap_or(0).max(limits.retry_ms_min.into());
-            } else if is_rest {
-                let after_ms = match &verdict {
-                    Verdict::Failed(_, _, after_ms) => after_ms.unwrap_or(0),
-                    _ => 0,
-                };
-                let wait_ms = lane.backoff.wait().as_millis() as u64;
-                // A service may ask for more than the longest pause of our own, within reason.
-                rest_ms = wait_ms.max(after_ms.min(RETRY_AFTER_MS_MAX));
-                lane.rests_until_ms = now_ms + rest_ms;
-                *waiting -= lane.waiting.len();
-                put_off.extend(lane.waiting.drain(..));
-            } else if !matches!(verdict, Verdict::Denied(..) | Verdict::Failed(..)) {
-                lane.backoff.reset();
-                lane.rests_until_ms = 0;
-                if std::mem::take(&mut lane.fails) {
-                    tell!(event::PLATFORM_BACK, platform);
-                }
+        let lane = self.lane(&mut state, self.gateway.service(token));
+        lane.open = lane.open.saturating_sub(1);
+        let (pauses, is_denied) = match &verdict {
+            Verdict::Failed(_, Whose::ThisToken, _) => (is_many(&mut lane.failed, token), false),
+            Verdict::Failed(_, whose, _) => (*whose == Whose::All, false),
+            Verdict::Denied(_, Whose::ThisToken) => (false, is_many(&mut lane.denied, token)),
+            Verdict::Denied(_, whose) => (*whose == Whose::All, *whose == Whose::All),
+            _ => (false, false),
+        };
+        // A service may ask for more than the longest pause of our own, within reason.
+        let least_ms = match &verdict {
+            Verdict::Failed(_, _, after_ms) => after_ms.unwrap_or(0).min(RETRY_AFTER_MS_MAX),
+            _ => 0,
+        };
+        let (mut put_off, mut back, mut away) = (VecDeque::new(), false, false);
+        let rest_ms = match &verdict {
+            _ if pauses => {
+                away = matches!(verdict, Verdict::Failed(..))
+                    && !std::mem::replace(&mut lane.fails, true);
+                put_off = std::mem::take(&mut lane.waiting);
+                lane.rest(now_ms, least_ms)
             }
-            if let Verdict::Failed(words, Whose::All, _) = &verdict
-                && !std::mem::replace(&mut lane.fails, true)
-            {
-                tell!(event::PLATFORM_AWAY, platform, words);
+            Verdict::Denied(..) => limits.retry_ms_max.into(),
+            _ => least_ms.max(limits.retry_ms_min.into()),
+        };
+        if verdict == Verdict::Accepted {
+            lane.failed.clear();
+            lane.denied.clear();
+            // An older request may be answered while the service rests.
+            if lane.left_ms(now_ms) == 0 {
+                lane.backoff.reset();
+                back = std::mem::take(&mut lane.fails);
             }
         }
+        let State { outcomes, denied, last_fault, waiting, .. } = &mut *state;
+        *waiting -= put_off.len();
+        let rest_ms = u32::try_from(rest_ms).unwrap_or(u32::MAX);
         let notified = match verdict {
             Verdict::Accepted => {
-                (outcomes.accepted, *denied, *last_fault) = (outcomes.accepted + 1, false, None);
+                (outcomes.accepted, *denied, *last_fault) = (outcomes.accepted + 1, None, None);
+                if back {
+                    tell!(event::PLATFORM_BACK, platform);
+                }
                 Notified::Taken { gone: Vec::new() }
             }
             Verdict::Dead => {
@@ -316,25 +353,28 @@ impl Platform {
             }
             Verdict::Failed(words, ..) => {
                 outcomes.failed += 1;
+                if away {
+                    tell!(event::PLATFORM_AWAY, platform, words);
+                }
                 *last_fault = Some(words);
-                Notified::Later { rest_ms: rest_ms as u32 }
+                Notified::Later { rest_ms }
             }
-            Verdict::Denied(words, whose) => {
+            Verdict::Denied(words, _) => {
                 outcomes.denied += 1;
-                if !std::mem::replace(denied, true) {
+                if !is_denied {
+                    tell!(event::PLATFORM_REFUSED, platform, words);
+                } else if denied.is_none() {
                     tell!(event::PLATFORM_DENIED, platform, words);
+                    *denied = Some(words.clone());
                 }
                 *last_fault = Some(words);
-                let is_all = whose == Whose::All;
-                Notified::Later {
-                    rest_ms: if is_all { rest_ms as u32 } else { limits.retry_ms_max },
-                }
+                Notified::Later { rest_ms }
             }
         };
         drop(state);
         // A thread waits for a lane that had too many requests.
         self.came.notify_one();
-        self.put_off(put_off, u32::try_from(rest_ms).unwrap_or(u32::MAX));
+        self.put_off(put_off.into(), rest_ms);
         notified
     }
 
@@ -345,18 +385,18 @@ impl Platform {
 
     pub fn status(&self) -> PlatformStatus {
         let (now_ms, state) = ((self.wall_ms)(), self.state());
-        let rests = |lane: &Lane| lane.rests_until_ms > now_ms;
+        let rests = |lane: &Lane| lane.left_ms(now_ms) > 0;
         let is_resting = !state.lanes.is_empty() && state.lanes.iter().all(rests);
         PlatformStatus {
             name: self.name().into(),
             kind: self.gateway.kind(),
             public_key: self.gateway.public_key(),
-            state: match (state.denied, is_resting) {
+            state: match (state.denied.is_some(), is_resting) {
                 (true, _) => "denied",
                 (false, true) => "resting",
                 (false, false) => "ready",
             },
-            last_fault: state.last_fault.clone(),
+            last_fault: state.denied.clone().or_else(|| state.last_fault.clone()),
             waiting: state.waiting as u64,
             requests: state.lanes.iter().map(|lane| lane.open as u64).sum(),
             outcomes: state.outcomes,

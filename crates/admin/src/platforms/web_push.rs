@@ -47,6 +47,10 @@ const SIGNED_S: u64 = 12 * 3_600;
 /// How long before its end a token is signed anew.
 const RENEWED_S: u64 = 3_600;
 
+/// How long a subscription rests whose host cannot be reached although the service has others,
+/// milliseconds.
+const UNREACHABLE_REST_MS: u64 = 300_000;
+
 /// Most signed tokens that are remembered, one for each service.
 const SIGNED_MAX: usize = 64;
 
@@ -85,15 +89,33 @@ impl WebPush {
         })
     }
 
-    fn is_allowed(&self, origin: &str) -> bool {
-        self.endpoints.iter().any(|allowed| match allowed.split_once("*.") {
+    /// The entry of the operator's list that allows an origin.
+    fn entry(&self, origin: &str) -> Option<&str> {
+        let allows = |allowed: &&str| match allowed.split_once("*.") {
             Some((scheme, domain)) => {
                 origin.strip_prefix(scheme).and_then(|host| host.strip_suffix(domain)).is_some_and(
                     |sub| sub.len() > 1 && sub.ends_with('.') && !sub.contains(['@', ':']),
                 )
             }
-            None => **allowed == *origin,
-        })
+            None => *allowed == origin,
+        };
+        self.endpoints.iter().map(|it| &**it).find(allows)
+    }
+
+    /// What it means that a request to this origin got no answer. Anybody may invent a subdomain:
+    /// one that cannot be reached says nothing about the service.
+    fn unanswered(&self, origin: &str, error: &ureq::Error) -> Verdict {
+        let is_invented = self.entry(origin).is_some_and(|entry| entry.contains("*."));
+        let words = outward::failure(error);
+        match error {
+            ureq::Error::Http(_) | ureq::Error::BadUri(_) => Verdict::Dead,
+            ureq::Error::BodyExceedsLimit(_) => Verdict::Refused(words),
+            ureq::Error::Timeout(_) => Verdict::Failed(words, Whose::All, None),
+            _ if is_invented => {
+                Verdict::Failed(words, Whose::ThisTokenAlone, Some(UNREACHABLE_REST_MS))
+            }
+            _ => Verdict::Failed(words, Whose::All, None),
+        }
     }
 
     /// The value of `Authorization` for a service.
@@ -126,15 +148,15 @@ impl Gateway for WebPush {
     }
 
     fn service<'a>(&'a self, token: &'a str) -> &'a str {
-        origin(token.split(' ').next().unwrap_or_default())
+        self.entry(origin(token.split(' ').next().unwrap_or_default())).unwrap_or_default()
     }
 
     fn check(&self, token: &str) -> Result<(), String> {
         let subscription = subscription(token)?;
         let origin = origin(subscription.endpoint);
-        match self.is_allowed(origin) {
-            true => Ok(()),
-            false => Err(format!(
+        match self.entry(origin) {
+            Some(_) => Ok(()),
+            None => Err(format!(
                 "the push service {} is not among `endpoints` of the platform",
                 base::text::quoted(origin)
             )),
@@ -165,18 +187,25 @@ impl Gateway for WebPush {
             .send(&body[..]);
         let mut answer = match sent {
             Ok(answer) => answer,
-            Err(error) => return Verdict::Failed(outward::failure(&error), Whose::All, None),
+            Err(error) => return self.unanswered(origin(subscription.endpoint), &error),
         };
         let (status, after_ms) = (answer.status().as_u16(), retry_after_ms(&answer));
-        let told = body_of(&mut answer);
-        match status {
-            200..=299 => Verdict::Accepted,
-            404 | 410 => Verdict::Dead,
-            // The subscription may have been made with another key than ours.
-            401 | 403 => Verdict::Denied(words(status, &told), Whose::ThisToken),
-            408 | 429 | 500..=599 => Verdict::Failed(words(status, &told), Whose::All, after_ms),
-            _ => Verdict::Refused(words(status, &told)),
-        }
+        judged(status, &body_of(&mut answer), after_ms)
+    }
+}
+
+/// The meaning of an answer.
+fn judged(status: u16, told: &[u8], after_ms: Option<u64>) -> Verdict {
+    let words = words(status, told);
+    match status {
+        200..=299 => Verdict::Accepted,
+        404 | 410 => Verdict::Dead,
+        // The subscription may have been made with another key than ours.
+        401 | 403 => Verdict::Denied(words, Whose::ThisToken),
+        // The limit is that of the subscription (RFC 8030 8.4).
+        429 => Verdict::Failed(words, Whose::ThisToken, after_ms),
+        408 | 500..=599 => Verdict::Failed(words, Whose::All, after_ms),
+        _ => Verdict::Refused(words),
     }
 }
 
@@ -202,6 +231,11 @@ fn subscription(token: &str) -> Result<Subscription<'_>, String> {
                     `keys`"
             .into());
     };
+    // What is no URI for the client cannot be sent to.
+    let uri = endpoint.parse::<ureq::http::Uri>().ok().and_then(|uri| uri.into_parts().authority);
+    if uri.is_none_or(|authority| authority.as_str().contains('@')) {
+        return Err("`endpoint` must be a URL without a user".into());
+    }
     let decoded = |text: &str| URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok();
     let public = decoded(public).and_then(|bytes| <[u8; POINT_BYTES]>::try_from(bytes).ok());
     let secret = decoded(secret).and_then(|bytes| <[u8; SECRET_BYTES]>::try_from(bytes).ok());
@@ -297,8 +331,8 @@ mod tests {
         assert_eq!(encrypt(&subscription, text).map(|it| it.len()), Some(sealed.len()));
     }
 
-    #[test]
-    fn a_service_that_the_operator_does_not_allow_is_refused() {
+    /// The browsers' services, with a new key, and that key.
+    fn browsers() -> (WebPush, String) {
         let key = ring::signature::EcdsaKeyPair::generate_pkcs8(
             &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING,
             &SystemRandom::new(),
@@ -307,6 +341,12 @@ mod tests {
         let pem = format!("-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----\n");
         let endpoints: Vec<String> = WEB_PUSH_ENDPOINTS.map(String::from).into();
         let push = WebPush::new(pem.as_bytes(), "mailto:a@b.example", &endpoints).expect("good");
+        (push, pem)
+    }
+
+    #[test]
+    fn a_service_that_the_operator_does_not_allow_is_refused() {
+        let (push, pem) = browsers();
         let check = |endpoint: &str| push.check(&format!("{endpoint} {PUBLIC} {SECRET}"));
         for good in
             ["https://fcm.googleapis.com/fcm/send/x", "https://wns2-a.notify.windows.com/w/"]
@@ -324,6 +364,8 @@ mod tests {
             "https://evilnotify.windows.com/x",
             "https://127.0.0.1/.notify.windows.com",
             "https://127.0.0.1#.notify.windows.com",
+            "https://fcm.googleapis.com/fcm/send/<",
+            "https://fcm.googleapis.com/`",
         ] {
             assert!(check(bad).is_err(), "{bad}");
         }
@@ -334,5 +376,61 @@ mod tests {
         let signed = push.signed("https://a", 1_000).expect("signed");
         assert_eq!(push.signed("https://a", 2_000), Some(signed.clone()), "it is remembered");
         assert_ne!(push.signed("https://a", 1_000 + SIGNED_S - 5), Some(signed));
+    }
+
+    #[test]
+    fn a_restored_token_that_is_no_url_fails_alone() {
+        let (push, _) = browsers();
+        let token = format!("https://fcm.googleapis.com/fcm/send/< {PUBLIC} {SECRET}");
+        let sample = crate::platforms::samples::push();
+        let device = model::id::DeviceId::parse("d").expect("a name");
+        let message = Message { token: &token, device: &device, push: &sample, now_s: 1 };
+        let mut wire = Wire { agent: outward::agent(1_000, false), http2: None };
+        let verdict = push.send(&mut wire, &message);
+        assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");
+        let error = wire.agent.post("https://a.example/<").send(&[][..]).expect_err("no URL");
+        assert_eq!(push.unanswered("https://fcm.googleapis.com", &error), Verdict::Dead);
+    }
+
+    #[test]
+    fn the_operators_entry_names_the_service_and_an_invented_host_fails_alone() {
+        let (push, _) = browsers();
+        let invented = "https://x1.y.notify.windows.com";
+        let token = |origin: &str| format!("{origin}/w {PUBLIC} {SECRET}");
+        assert_eq!(push.service(&token(invented)), "https://*.notify.windows.com");
+        assert_eq!(push.service(&token(WEB_PUSH_ENDPOINTS[0])), WEB_PUSH_ENDPOINTS[0]);
+        assert_eq!(push.service(&token("https://other.example")), "");
+        let whose = |origin: &str, error| match push.unanswered(origin, &error) {
+            Verdict::Failed(_, whose, _) => whose,
+            other => panic!("{other:?}"),
+        };
+        let gone = || ureq::Error::Io(std::io::ErrorKind::NotFound.into());
+        assert_eq!(whose(invented, gone()), Whose::ThisTokenAlone);
+        assert_eq!(whose(invented, ureq::Error::HostNotFound), Whose::ThisTokenAlone);
+        assert_eq!(whose(WEB_PUSH_ENDPOINTS[0], gone()), Whose::All);
+        let hangs = ureq::Error::Timeout(ureq::Timeout::Global);
+        assert_eq!(whose(invented, hangs), Whose::All);
+    }
+
+    #[test]
+    fn each_answer_has_its_meaning() {
+        let failed = |whose| Verdict::Failed("status 0".into(), whose, Some(5_000));
+        for (status, expected) in [
+            (201, Verdict::Accepted),
+            (404, Verdict::Dead),
+            (410, Verdict::Dead),
+            (403, Verdict::Denied("status 0".into(), Whose::ThisToken)),
+            (429, failed(Whose::ThisToken)),
+            (503, failed(Whose::All)),
+            (400, Verdict::Refused("status 0".into())),
+        ] {
+            let verdict = match judged(status, b"", Some(5_000)) {
+                Verdict::Failed(_, whose, ms) => Verdict::Failed("status 0".into(), whose, ms),
+                Verdict::Denied(_, whose) => Verdict::Denied("status 0".into(), whose),
+                Verdict::Refused(_) => Verdict::Refused("status 0".into()),
+                other => other,
+            };
+            assert_eq!(verdict, expected, "{status}");
+        }
     }
 }

@@ -3,9 +3,9 @@
 use super::super::{PlatformService, Verdict, Whose};
 use super::*;
 use crate::outward;
-use model::id::{DeviceId, MessageId, ProductKey};
+use model::id::DeviceId;
 use model::limits::PlatformLimits;
-use model::push::{PlatformToken, Priority, Push};
+use model::push::PlatformToken;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -67,17 +67,7 @@ fn limits() -> PlatformLimits {
 
 impl World {
     fn offer(&self, token: &str) -> Result<(), Notified> {
-        let push = Push {
-            id: MessageId(7),
-            product: ProductKey::parse("shop").expect("allowed"),
-            app_id: 1,
-            body: Box::from(*b"hello"),
-            collapse: None,
-            expire_at: u32::MAX,
-            priority: Priority::Normal,
-            silent: false,
-            notifies: false,
-        };
+        let push = crate::platforms::samples::push();
         let token = PlatformToken { platform: "web".into(), token: token.into() };
         let targets = NotificationTargets::Platform(Arc::new(token));
         let device = DeviceId::parse("d").expect("allowed");
@@ -116,6 +106,10 @@ impl Drop for World {
         self.platform.close();
         self.platform.join();
     }
+}
+
+fn later(rest_ms: u32) -> Notified {
+    Notified::Later { rest_ms }
 }
 
 fn failed(after_ms: Option<u64>) -> Verdict {
@@ -204,13 +198,98 @@ fn a_service_that_hangs_leaves_half_of_the_threads_to_the_others() {
 fn refused_credentials_are_an_alarm_until_a_push_is_accepted() {
     let world = world(limits());
     let denied = |whose| Verdict::Denied("403".into(), whose);
-    assert_eq!(world.send("a", denied(Whose::ThisToken)), Notified::Later { rest_ms: 60_000 });
-    assert_eq!(world.platform.status().state, "denied");
+    let one = |token| assert_eq!(world.send(token, denied(Whose::ThisToken)), later(60_000));
+    for token in ["a1", "a2", "a1", "a1"] {
+        one(token);
+        assert_eq!(world.platform.status().state, "ready", "the fault of a device or two");
+    }
+    one("a3");
+    let status = || world.platform.status();
+    assert_eq!(status().state, "denied");
+    assert_eq!(world.send("a", Verdict::Refused("long".into())), Notified::Refused);
+    assert_eq!(status().last_fault.as_deref(), Some("403"), "the alarm keeps its reason");
     assert_eq!(world.send("a", Verdict::Accepted), Notified::Taken { gone: vec![] });
-    assert_eq!(world.platform.status().state, "ready");
+    assert_eq!(status().state, "ready");
     let Notified::Later { rest_ms } = world.send("a", denied(Whose::All)) else { panic!("later") };
     assert_eq!(world.rests_ms("a"), rest_ms);
     assert_eq!(world.platform.status().state, "denied");
+}
+
+#[test]
+fn services_that_rest_leave_room_for_every_other_one() {
+    let world = world(limits());
+    for service in ('A'..='Z').chain('0'..='9').chain('p'..='z').chain('!'..='/').chain(':'..='@') {
+        world.send(&service.to_string(), failed(None));
+    }
+    assert_eq!(world.send("other", Verdict::Accepted), Notified::Taken { gone: vec![] });
+}
+
+#[test]
+fn a_limit_of_one_device_pauses_its_service_when_several_in_a_row_meet_it() {
+    let world = world(limits());
+    let limited = |after_ms| Verdict::Failed("429".into(), Whose::ThisToken, Some(after_ms));
+    for _ in 0..5 {
+        assert_eq!(world.send("a1", limited(5_000)), later(5_000));
+    }
+    assert_eq!(world.send("a2", limited(5_000)), later(5_000));
+    assert_eq!(world.send("a4", Verdict::Accepted), Notified::Taken { gone: vec![] });
+    for token in ["a1", "a2"] {
+        assert_eq!(world.send(token, limited(u64::MAX)), later(3_600_000), "an hour at most");
+    }
+    assert_eq!(world.send("a3", limited(7_000)), later(7_000));
+    assert_eq!(world.rests_ms("a4"), 7_000);
+    let alone = Verdict::Failed("no host".into(), Whose::ThisTokenAlone, Some(9_000));
+    for token in ["b1", "b2", "b3", "b4"] {
+        assert_eq!(world.send(token, alone.clone()), later(9_000));
+    }
+    assert_eq!(world.send("b5", Verdict::Accepted), Notified::Taken { gone: vec![] });
+}
+
+#[test]
+fn an_older_request_that_is_accepted_ends_no_pause() {
+    let world = world(PlatformLimits { requests_max: 2, ..limits() });
+    for token in ["a1", "a2"] {
+        assert_eq!(world.offer(token), Ok(()));
+        assert_eq!(world.came.recv().expect("it came"), token);
+    }
+    world.verdicts.send(failed(Some(90_000))).expect("the gateway waits");
+    assert_eq!(world.answered(), later(90_000));
+    world.verdicts.send(Verdict::Accepted).expect("the gateway waits");
+    assert_eq!(world.answered(), Notified::Taken { gone: vec![] });
+    assert_eq!(world.rests_ms("a"), 90_000);
+    world.now_ms.fetch_sub(3_600_000, Ordering::Relaxed);
+    let answer = world.send("a", Verdict::Accepted);
+    assert_eq!(answer, Notified::Taken { gone: vec![] }, "a clock set back ends the pause");
+}
+
+#[test]
+fn requests_that_fail_together_are_one_failure() {
+    let world = world(PlatformLimits { requests_max: 8, ..limits() });
+    for at in 0..8 {
+        let token = format!("a{at}");
+        assert_eq!(world.offer(&token), Ok(()));
+        assert_eq!(world.came.recv().expect("it came"), token);
+    }
+    for _ in 0..8 {
+        world.verdicts.send(failed(None)).expect("the gateway waits");
+        world.answered();
+    }
+    assert!(world.rests_ms("a") <= 1_000);
+}
+
+#[test]
+fn a_thread_that_waits_for_the_rate_leaves_no_order_to_sleeping_ones() {
+    let world = world(PlatformLimits { requests_max: 3, rate_per_s: 1_000, ..limits() });
+    let tokens = ["a1", "a2", "a3"];
+    tokens.iter().for_each(|token| assert_eq!(world.offer(token), Ok(())));
+    for token in tokens {
+        assert_eq!(world.came.recv().expect("it came"), token);
+        world.pass_ms(1);
+    }
+    for _ in tokens {
+        world.verdicts.send(Verdict::Accepted).expect("the gateway waits");
+        assert_eq!(world.answered(), Notified::Taken { gone: vec![] });
+    }
 }
 
 #[test]

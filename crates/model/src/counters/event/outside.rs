@@ -151,7 +151,8 @@ kinds! {
         /// `platform_denied` is active until a push is accepted.
         PLATFORM_DENIED "platform_denied" error "a push platform refuses our credentials"
             [platform words];
-        /// The platform refused a push for good. The device gets it when it connects.
+        /// The platform refused a push for good, or our credentials for one device. The device
+        /// gets the push when it connects.
         PLATFORM_REFUSED "platform_refused" debug "a push platform refused a push"
             [platform words];
         /// Nothing is lost: the next export contains the same totals.
