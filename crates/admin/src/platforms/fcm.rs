@@ -23,6 +23,9 @@ const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 /// Longest message, bytes.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 
+/// Longest time to live that the service takes: four weeks.
+const TTL_S_MAX: u64 = 28 * 86_400;
+
 /// How long a signed token is valid.
 const SIGNED_S: u64 = 3_600;
 
@@ -151,7 +154,7 @@ fn judged(status: u16, told: &[u8], after_ms: Option<u64>) -> Verdict {
 fn told(message: &Message<'_>, content: Content, fetch: bool) -> Value {
     let mut android = json!({
         "priority": if message.is_high() { "HIGH" } else { "NORMAL" },
-        "ttl": format!("{}s", message.time_to_live_s()),
+        "ttl": format!("{}s", message.time_to_live_s().min(TTL_S_MAX)),
     });
     if let Some(key) = &message.push.collapse {
         android["collapse_key"] = json!(&**key);
@@ -192,6 +195,14 @@ fn data(message: &Message<'_>, content: &Content, fetch: bool) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_push_lives_as_long_as_the_service_takes() {
+        let device = model::id::DeviceId::parse("d").expect("a name");
+        let push = crate::platforms::samples::push();
+        let message = Message { token: "t", device: &device, push: &push, now_s: 1 };
+        assert_eq!(told(&message, Content::default(), false)["android"]["ttl"], "2419200s");
+    }
 
     #[test]
     fn an_answer_about_one_device_holds_for_that_device() {

@@ -19,6 +19,9 @@ const TOKEN_URL: &str = "https://oauth-login.cloud.huawei.com/oauth2/v3/token";
 /// Longest message without its token, bytes.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 
+/// Longest time to live that the service takes: 15 days.
+const TTL_S_MAX: u64 = 15 * 86_400;
+
 /// Huawei's service.
 pub(super) struct Huawei {
     app: String,
@@ -114,7 +117,7 @@ impl Gateway for Huawei {
 fn told(message: &Message<'_>, content: Content, fetch: bool) -> Value {
     let mut android = json!({
         "urgency": if message.is_high() { "HIGH" } else { "NORMAL" },
-        "ttl": format!("{}s", message.time_to_live_s()),
+        "ttl": format!("{}s", message.time_to_live_s().min(TTL_S_MAX)),
     });
     let data = message.told(&content, fetch);
     if let Some(it) = content.notification {

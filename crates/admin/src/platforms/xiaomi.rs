@@ -18,6 +18,9 @@ const PAYLOAD_BYTES_MAX: usize = 4_096;
 const TITLE_CHARS_MAX: usize = 50;
 const TEXT_CHARS_MAX: usize = 128;
 
+/// Longest time to live that the service takes: two weeks.
+const TTL_S_MAX: u64 = 14 * 86_400;
+
 /// Xiaomi's service.
 pub(super) struct Xiaomi {
     package: String,
@@ -53,7 +56,7 @@ impl Xiaomi {
             ("registration_id", message.token.to_owned()),
             ("restricted_package_name", self.package.clone()),
             ("payload", payload),
-            ("time_to_live", (message.time_to_live_s() * 1_000).to_string()),
+            ("time_to_live", (message.time_to_live_s().min(TTL_S_MAX) * 1_000).to_string()),
         ];
         let Content { notification: Some(it), .. } = message.content() else {
             form.push(("pass_through", "1".into()));
@@ -86,7 +89,11 @@ impl Gateway for Xiaomi {
     }
 
     fn check(&self, token: &str) -> Result<(), String> {
-        super::plain(token)
+        // A comma separates several devices.
+        match token.contains(',') {
+            true => Err("a token of Xiaomi is one registration id, without commas".into()),
+            false => super::plain(token),
+        }
     }
 
     fn send(&self, wire: &mut Wire, message: &Message<'_>) -> Verdict {
@@ -109,5 +116,23 @@ impl Gateway for Xiaomi {
             | (408 | 429 | 500..=599, _) => Verdict::Failed(words, Whose::All, after_ms),
             _ => Verdict::Refused(words),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platforms::samples::push;
+    use model::id::DeviceId;
+
+    #[test]
+    fn one_token_is_one_device_and_a_push_lives_as_long_as_the_service_takes() {
+        let xiaomi = Xiaomi::new("app.example", "secret", "").expect("good");
+        assert_eq!(xiaomi.check("abc+/="), Ok(()));
+        assert!(xiaomi.check("a,b").is_err());
+        let (push, device) = (push(), DeviceId::parse("d").expect("a name"));
+        let message = Message { token: "t", device: &device, push: &push, now_s: 1 };
+        let form = xiaomi.form(&message);
+        assert!(form.contains(&("time_to_live", "1209600000".into())), "{form:?}");
     }
 }
