@@ -1,16 +1,20 @@
 //! Access tokens of OAuth 2.0 (RFC 6749): asked for once, and used until they end.
 //!
 //! Invariant: one request for a token is under way at a time; while the token service fails, it is
-//! asked once a second at most.
+//! asked once a second at most, and who waited for a request that failed does not ask again.
 
 use super::{Verdict, Whose, body_of, retry_after_ms, words};
 use crate::outward;
 use serde::Deserialize;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use ureq::Agent;
 
 /// How long before its end a token is asked for anew.
 const RENEWED_S: u64 = 60;
+
+/// How long a failure of the token service answers for it.
+const FAULT_HOLDS: Duration = Duration::from_secs(1);
 
 /// Longest time that a token is used, whatever its service says.
 const USED_S_MAX: u64 = 24 * 3_600;
@@ -22,8 +26,8 @@ pub(super) struct AccessToken(Mutex<Held>);
 #[derive(Default)]
 struct Held {
     token: Option<(String, u64)>,
-    /// Why there is none, since which second.
-    fault: Option<(Verdict, u64)>,
+    /// Why there is none, and since when.
+    fault: Option<(Verdict, Instant)>,
 }
 
 /// Answer of a token service.
@@ -41,14 +45,15 @@ impl AccessToken {
         now_s: u64,
         form: impl FnOnce() -> Option<Vec<(&'static str, String)>>,
     ) -> Result<String, Verdict> {
+        let began = Instant::now();
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((token, until_s)) = &held.token
             && *until_s > now_s
         {
             return Ok(token.clone());
         }
-        if let Some((fault, at_s)) = &held.fault
-            && *at_s == now_s
+        if let Some((fault, at)) = &held.fault
+            && *at + FAULT_HOLDS > began
         {
             return Err(fault.clone());
         }
@@ -63,7 +68,7 @@ impl AccessToken {
                 Ok(access_token)
             }
             Err(fault) => {
-                held.fault = Some((fault.clone(), now_s));
+                held.fault = Some((fault.clone(), Instant::now()));
                 Err(fault)
             }
         }
