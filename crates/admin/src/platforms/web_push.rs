@@ -122,7 +122,8 @@ impl WebPush {
     fn signed(&self, origin: &str, now_s: u64) -> Option<String> {
         let mut signed = self.signed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((value, until_s)) = signed.get(origin)
-            && *until_s > now_s + RENEWED_S
+            // Later, if the clock has been set back: services refuse that.
+            && (now_s + RENEWED_S..=now_s + SIGNED_S).contains(until_s)
         {
             return Some(value.clone());
         }
@@ -376,6 +377,8 @@ mod tests {
         let signed = push.signed("https://a", 1_000).expect("signed");
         assert_eq!(push.signed("https://a", 2_000), Some(signed.clone()), "it is remembered");
         assert_ne!(push.signed("https://a", 1_000 + SIGNED_S - 5), Some(signed));
+        let later = push.signed("https://a", 900_000).expect("signed");
+        assert_ne!(push.signed("https://a", 1_000), Some(later), "the clock has been set back");
     }
 
     #[test]
