@@ -300,6 +300,7 @@ impl Hub {
         let Some(device) = self.registry.at_mut(key) else { return false };
         device.set_blocked(blocked);
         if blocked {
+            self.withdraw(key, None);
             self.kick(now, key, Farewell::of(Refusal::DeviceBlocked), fx);
             // The device's row says that it is blocked, which also bars its last session.
             if self.registry.at_mut(key).is_some_and(Device::bar) {

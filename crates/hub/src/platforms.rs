@@ -22,7 +22,7 @@ use model::id::MessageId;
 use model::ports::events::DeviceWhat;
 use model::ports::log::{Call, Done, Pull, Read, StoreError};
 use model::ports::notifications::{
-    NotificationOrder, NotificationTargets, NotificationWhat, Notified,
+    NotificationOrder, NotificationTargets, NotificationWhat, Notified, Withdrawal,
 };
 use model::push::{PlatformToken, Push};
 use model::timeline::Seq;
@@ -51,7 +51,9 @@ const LONG_PAUSE_MS: u64 = 60_000;
 struct Sent {
     key: Key,
     seq: Seq,
+    id: MessageId,
     token: Arc<PlatformToken>,
+    withdrawal: Withdrawal,
     /// Number of the platform whose place it takes.
     platform: usize,
 }
@@ -62,6 +64,8 @@ struct NextPush {
     id: MessageId,
     /// Whether it, or one after it, has priority High.
     is_high: bool,
+    /// Number of the platform.
+    platform: usize,
 }
 
 /// Places of one platform, and the devices that wait for one.
@@ -102,7 +106,8 @@ pub(crate) struct Reaching {
     turn: usize,
     /// The last number of an order, and the last ticket.
     last: u64,
-    /// Unix millisecond of the start: no device counts as away from an earlier moment on.
+    /// Unix millisecond of the start, or of the end of the last drain: no device counts as away
+    /// from an earlier moment on.
     began_ms: u64,
 }
 
@@ -127,21 +132,21 @@ impl Hub {
 
     /// The same; `turn` is the platform at which it is the device's turn to take a free place.
     fn reach_by(&mut self, now: Now, key: Key, turn: Option<usize>, fx: &mut Effects) {
-        if self.registry.platforms.is_empty() {
+        // Devices that the server itself sends away are not woken for it.
+        if self.draining || self.registry.platforms.is_empty() {
             return;
         }
         let Some((address, next)) = self.to_reach(now, key) else { return };
-        let (seq, step, number) = (next.seq, address.step, self.platform_of(address));
+        let (seq, step, number) = (next.seq, address.step, next.platform);
         match step {
             Step::Idle => {}
             Step::Waiting { is_high: false, .. } if next.is_high => {}
             _ => return,
         }
-        let wait_ms = self.wait_ms(now, key, address);
-        let number = match number {
-            Some(number) if wait_ms == 0 => number,
-            _ => return self.reach_later(now, key, wait_ms),
-        };
+        let wait_ms = self.wait_ms(now, key, (address, number));
+        if wait_ms > 0 {
+            return self.reach_later(now, key, wait_ms);
+        }
         let (places, is_turn) = (self.places(), turn == Some(number));
         let gate = self.reaching.gate(number);
         let is_free = gate.taken < places && (is_turn || gate.lines.is_empty());
@@ -181,7 +186,8 @@ impl Hub {
         (PLACES_MAX / self.settings.platforms.len().max(1)).max(PLACES_MIN)
     }
 
-    /// The number of an address's platform; none if it is not configured.
+    /// The number of an address's platform. `None`: it is not configured, but may be again after a
+    /// restart.
     fn platform_of(&self, address: &Address) -> Option<usize> {
         self.settings.platforms.iter().position(|it| it.name == address.token.platform)
     }
@@ -190,14 +196,13 @@ impl Hub {
     fn to_reach(&self, now: Now, key: Key) -> Option<(&Address, NextPush)> {
         let device = self.registry.at(key)?;
         let address = self.registry.platforms.at(key.slot)?;
-        // A platform that is not configured may be again after a restart.
-        let is_known = self.platform_of(address).is_some();
-        if device.conn().is_some() || device.blocked() || !is_known {
+        let platform = self.platform_of(address)?;
+        if device.conn().is_some() || device.blocked() {
             return None;
         }
         let items = device.queue()?.items().filter_map(|item| match item.kept() {
             Kept::At(seq) if seq > address.through && !item.expired(now.unix_s()) => {
-                Some(NextPush { seq, id: item.id, is_high: item.high() })
+                Some(NextPush { seq, id: item.id, is_high: item.high(), platform })
             }
             _ => None,
         });
@@ -209,11 +214,14 @@ impl Hub {
     }
 
     /// Milliseconds until something may go to the device's platform.
-    fn wait_ms(&self, now: Now, key: Key, address: &Address) -> u64 {
-        let Some(platform) = self.platform_of(address) else { return LONG_PAUSE_MS };
+    fn wait_ms(&self, now: Now, key: Key, (address, platform): (&Address, usize)) -> u64 {
         let rule = &self.settings.platforms[platform];
         let since_ms = self.registry.at(key).map_or(0, |device| device.since_ms());
-        let away_ms = now.wall_ms.saturating_sub(since_ms.max(self.reaching.began_ms));
+        let away_ms = match now.wall_ms.checked_sub(since_ms.max(self.reaching.began_ms)) {
+            Some(away_ms) => away_ms,
+            // The clock has been set back: how long the device is away is unknown.
+            None => u64::MAX,
+        };
         let left_ms = (u64::from(rule.away_s) * 1_000).saturating_sub(away_ms);
         let rest = address.rests_until.since(now.mono);
         left_ms.max(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX))
@@ -266,19 +274,22 @@ impl Hub {
     /// Hands out a push, unless the device has come back or the push has ended meanwhile.
     fn send_to_platform(&mut self, now: Now, key: Key, (seq, push): (Seq, Push), fx: &mut Effects) {
         let Some((address, next)) = self.to_reach(now, key) else { return };
-        let platform = self.platform_of(address).filter(|_| self.wait_ms(now, key, address) == 0);
-        let Some(platform) = platform.filter(|_| (next.seq, next.id) == (seq, push.id)) else {
+        let platform = next.platform;
+        let may = self.wait_ms(now, key, (address, platform)) == 0;
+        if !may || (next.seq, next.id) != (seq, push.id) {
             return self.reach(now, key, fx);
-        };
+        }
         let (token, Some((_, device))) = (address.token.clone(), self.registry.names(key)) else {
             return;
         };
         self.reaching.last += 1;
         let number = self.reaching.last;
         self.step(key, Step::Sent(number));
-        self.reaching.sent.insert(number, Sent { key, seq, token: token.clone(), platform });
+        let withdrawal = Withdrawal::default();
+        let targets = NotificationTargets::Platform(token.clone(), withdrawal.clone());
+        let sent = Sent { key, seq, id: push.id, token, withdrawal, platform };
+        self.reaching.sent.insert(number, sent);
         self.reaching.gate(platform).taken += 1;
-        let targets = NotificationTargets::Platform(token);
         let what = NotificationWhat::Push(device, Arc::new(push));
         fx.notifications.push((number, Box::new(NotificationOrder { targets, what })));
     }
@@ -286,7 +297,7 @@ impl Hub {
     /// Handles the answer to an order.
     pub(crate) fn reached(&mut self, now: Now, number: u64, what: Notified, fx: &mut Effects) {
         let Some(sent) = self.reaching.sent.remove(&number) else { return };
-        let Sent { key, seq, token, platform } = sent;
+        let Sent { key, seq, token, platform, .. } = sent;
         self.reaching.gate(platform).taken -= 1;
         let device = self.registry.at(key);
         let address = device.and_then(|_| self.registry.platforms.at(key.slot));
@@ -296,8 +307,9 @@ impl Hub {
             self.step(key, Step::Idle);
             match what {
                 Notified::Taken { gone } if gone.is_empty() => self.passed(now, key, seq, fx),
-                Notified::Taken { .. } if is_same => self.token_is_dead(now, key, &token, fx),
-                Notified::Taken { .. } => self.reach(now, key, fx),
+                // What holds for the token before says nothing about the one that replaced it.
+                _ if !is_same => self.reach(now, key, fx),
+                Notified::Taken { .. } => self.token_is_dead(now, key, &token, fx),
                 Notified::Refused => self.passed(now, key, seq, fx),
                 Notified::Later { rest_ms } => self.rest(now, key, rest_ms.into()),
                 Notified::Failing => self.rest(now, key, LONG_PAUSE_MS),
@@ -329,6 +341,16 @@ impl Hub {
         self.reach_later(now, key, rest_ms);
     }
 
+    /// Has the device's order for this push, or for any, not sent if it still waits to be sent.
+    pub(crate) fn withdraw(&self, key: Key, id: Option<MessageId>) {
+        let address = self.registry.platforms.at(key.slot);
+        let Some(Step::Sent(number)) = address.map(|it| it.step) else { return };
+        let sent = self.reaching.sent.get(&number).filter(|sent| sent.key == key);
+        if let Some(sent) = sent.filter(|sent| id.is_none_or(|id| sent.id == id)) {
+            sent.withdrawal.withdraw();
+        }
+    }
+
     /// Removes an address that the platform no longer knows. The pushes stay queued.
     fn token_is_dead(&mut self, now: Now, key: Key, token: &PlatformToken, fx: &mut Effects) {
         self.registry.platforms.remove(key.slot);
@@ -347,6 +369,9 @@ impl Hub {
     ) -> bool {
         if self.registry.at(key).is_none() {
             return false;
+        }
+        if self.registry.platforms.at(key.slot).map(|it| &it.token) != token.as_ref() {
+            self.withdraw(key, None);
         }
         match token {
             Some(token) => self.registry.platforms.set(key.slot, token),
@@ -398,15 +423,15 @@ impl Hub {
         }
     }
 
-    /// After a start: has the devices looked at that have an address and queued pushes. Their
-    /// absence counts from now, because they need time to come back.
+    /// After a start or a drain: has the devices looked at that have an address and queued pushes.
+    /// Their absence counts from now, because they need time to come back.
     pub(crate) fn restored_platforms(&mut self, now: Now) {
         self.reaching.began_ms = now.wall_ms;
         let slots: Vec<u32> = self.registry.platforms.slots().collect();
         for slot in slots {
             let Some((key, _)) = self.registry.tenant(slot) else { continue };
-            if let Some((address, _)) = self.to_reach(now, key) {
-                let wait_ms = self.wait_ms(now, key, address).max(PAUSE_MS);
+            if let Some((address, next)) = self.to_reach(now, key) {
+                let wait_ms = self.wait_ms(now, key, (address, next.platform)).max(PAUSE_MS);
                 self.reach_later(now, key, wait_ms);
             }
         }

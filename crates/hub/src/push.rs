@@ -162,6 +162,7 @@ impl Hub {
         let Ended { item, seq, outcome } = ended;
         let (id, watch) = (item.id, item.watch());
         self.queues.left(item.weight());
+        self.withdraw(key, Some(id));
         fx.counters.count(counter(outcome));
         let (is_recall, was_stored) = (self.jobs.is_recall(id), matches!(item.kept(), Kept::At(_)));
         let is_counted = is_recall || (watch.counted && self.jobs.at(id).is_some());

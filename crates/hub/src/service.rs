@@ -175,8 +175,10 @@ impl Service for Hub {
     }
 
     /// During a drain every turn writes rows until none is [unwritten](Hub::unwritten).
-    fn set_draining(&mut self, _: Now, draining: bool) {
-        self.draining = draining;
+    fn set_draining(&mut self, now: Now, draining: bool) {
+        if std::mem::replace(&mut self.draining, draining) && !draining {
+            self.restored_platforms(now);
+        }
     }
 
     fn configure(&mut self, limits: &Arc<Limits>) {

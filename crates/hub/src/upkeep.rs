@@ -89,6 +89,7 @@ impl Hub {
 
     /// Removes a device's record.
     pub(crate) fn remove_record(&mut self, key: Key) {
+        self.withdraw(key, None);
         if self.registry.remove(key).is_some() {
             self.jobs.vacate(key.slot);
         }

@@ -427,6 +427,8 @@ impl RunningServer {
     fn let_go(&self, over_ms: u32, to: OtherServers) {
         self.live.stops.store(true, Ordering::Relaxed);
         self.switchboard.set_draining(true);
+        // While the shards still hear it: what waits for a platform is put off.
+        self.notices.platforms.close();
         if let Some(api) = &self.api {
             // Before the shards go: they are who answers, and a push may wait for its device.
             api.finish();

@@ -169,7 +169,7 @@ pub struct PlatformOutcomes {
     pub failed: u64,
     /// The platform refused our credentials, for all pushes or for one device.
     pub denied: u64,
-    /// Put off without a request: the platform was paused, or its queue full.
+    /// Put off without a request: the platform was paused, its queue full, or the push withdrawn.
     pub postponed: u64,
 }
 
@@ -286,7 +286,7 @@ impl Platforms {
         order: Box<NotificationOrder>,
         reply: NotifiedReply,
     ) -> Result<(), Notified> {
-        let NotificationTargets::Platform(token) = &order.targets else {
+        let NotificationTargets::Platform(token, _) = &order.targets else {
             return Err(Notified::Refused);
         };
         match self.named(&token.platform) {

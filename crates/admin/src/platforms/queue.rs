@@ -169,7 +169,7 @@ impl Platform {
         order: Box<NotificationOrder>,
         reply: NotifiedReply,
     ) -> Result<(), Notified> {
-        let NotificationTargets::Platform(token) = &order.targets else {
+        let NotificationTargets::Platform(token, _) = &order.targets else {
             return Err(Notified::Refused);
         };
         let (now_ms, limits) = ((self.wall_ms)(), &self.settings.limits);
@@ -221,20 +221,33 @@ impl Platform {
         let mut wire = Wire { agent: self.agent.clone(), http2: None };
         while let Some((order, reply)) = self.next() {
             let NotificationOrder { targets, what } = *order;
-            let (NotificationTargets::Platform(token), NotificationWhat::Push(device, push)) =
-                (targets, what)
+            let (
+                NotificationTargets::Platform(token, withdrawal),
+                NotificationWhat::Push(device, push),
+            ) = (targets, what)
             else {
                 reply(Notified::Refused);
                 continue;
             };
             let now_s = (self.wall_ms)() / 1_000;
             let message = Message { token: &token.token, device: &device, push: &push, now_s };
-            let verdict = match push.expired(u32::try_from(now_s).unwrap_or(u32::MAX)) {
-                true => Verdict::Refused("it has expired".into()),
-                false => self.gateway.send(&mut wire, &message),
-            };
-            reply(self.judged(&token.token, verdict));
+            reply(match push.expired(u32::try_from(now_s).unwrap_or(u32::MAX)) {
+                _ if withdrawal.is_withdrawn() => self.unsent(&token.token),
+                true => self.judged(&token.token, Verdict::Refused("it has expired".into())),
+                false => self.judged(&token.token, self.gateway.send(&mut wire, &message)),
+            });
         }
+    }
+
+    /// The answer to an order that was withdrawn before it was sent.
+    fn unsent(&self, token: &str) -> Notified {
+        let mut state = self.state();
+        let lane = self.lane(&mut state, self.gateway.service(token));
+        lane.open = lane.open.saturating_sub(1);
+        state.outcomes.postponed += 1;
+        drop(state);
+        self.came.notify_one();
+        Notified::Later { rest_ms: self.settings.limits.retry_ms_min }
     }
 
     /// The next order, when there is one that may be sent; `None` at the end.

@@ -58,7 +58,7 @@ impl<'a> PushBody<'a> {
             NotificationTargets::Gateway { app, tokens } => (Some(&**app), &tokens[..]),
             NotificationTargets::Miop { .. }
             | NotificationTargets::Service(_)
-            | NotificationTargets::Platform(_) => (None, &[][..]),
+            | NotificationTargets::Platform(..) => (None, &[][..]),
         };
         let (kind, code, notification) = match &order.what {
             NotificationWhat::Code(code) => ("code", Some(&**code), None),

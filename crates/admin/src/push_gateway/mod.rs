@@ -166,7 +166,7 @@ impl PushGateway {
         match order.targets {
             NotificationTargets::Miop { .. } => self.to_hub(*order, reply),
             // Targets elsewhere are notified by the federation part, not here.
-            NotificationTargets::Service(_) | NotificationTargets::Platform(_) => {
+            NotificationTargets::Service(_) | NotificationTargets::Platform(..) => {
                 Err(Notified::Refused)
             }
             NotificationTargets::Gateway { .. } if !self.is_there() => Err(Notified::Refused),
@@ -430,6 +430,6 @@ fn tokens_of(order: &NotificationOrder) -> Vec<Box<str>> {
         NotificationTargets::Gateway { tokens, .. } => tokens.clone(),
         NotificationTargets::Miop { .. }
         | NotificationTargets::Service(_)
-        | NotificationTargets::Platform(_) => Vec::new(),
+        | NotificationTargets::Platform(..) => Vec::new(),
     }
 }

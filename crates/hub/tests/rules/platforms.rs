@@ -1,6 +1,7 @@
 //! Pushes that go through a platform's push service while their device is away.
 
 use crate::harness::{HubHarness, id, limited, product, settings};
+use base::time::Now;
 use model::id::{MessageId, ProductKey};
 use model::ports::events::DeviceWhat;
 use model::ports::notifications::{NotificationTargets, NotificationWhat, Notified};
@@ -41,7 +42,7 @@ fn away(world: &mut HubHarness, name: &str) {
 fn orders(world: &mut HubHarness) -> Vec<(u64, Box<str>, MessageId)> {
     let orders = std::mem::take(&mut world.fx.notifications).into_iter();
     let orders = orders.map(|(number, order)| match (order.targets, order.what) {
-        (NotificationTargets::Platform(token), NotificationWhat::Push(_, push)) => {
+        (NotificationTargets::Platform(token, _), NotificationWhat::Push(_, push)) => {
             assert_eq!(*push.body, *b"hello");
             (number, token.token.clone(), push.id)
         }
@@ -178,6 +179,73 @@ fn the_death_of_a_token_does_not_remove_the_one_that_replaced_it() {
         (world.state("a").and_then(|state| state.platform), ids(&mut world)),
         (None, vec![])
     );
+}
+
+#[test]
+fn an_order_is_withdrawn_when_its_push_or_its_address_ends() {
+    let ends: [fn(&mut HubHarness, MessageId); 4] = [
+        |world, _| set(world, "a", None),
+        |world, _| register(world, "a", "t2"),
+        |world, _| {
+            let (product, device) = (ProductKey::parse("p").expect("a name"), id("a"));
+            world.command(PushCommand::Block { product, device, blocked: true });
+        },
+        |world, id| {
+            let seat = world.seat("a");
+            world.ack(&seat, &[id]);
+        },
+    ];
+    for end in ends {
+        let mut world = harness();
+        away(&mut world, "a");
+        world.pass_ms(AWAY_MS);
+        let push = world.give("a");
+        let (_, order) = world.fx.notifications.pop().expect("an order");
+        let NotificationTargets::Platform(_, withdrawal) = order.targets else { panic!("ours") };
+        assert!(!withdrawal.is_withdrawn());
+        end(&mut world, push);
+        assert!(withdrawal.is_withdrawn());
+    }
+}
+
+#[test]
+fn what_is_said_of_a_token_holds_for_no_later_one() {
+    for answer in [Notified::Refused, Notified::Later { rest_ms: 300_000 }, Notified::Failing] {
+        let mut world = harness();
+        away(&mut world, "a");
+        world.pass_ms(AWAY_MS);
+        let push = world.give("a");
+        let (number, ..) = only(&mut world);
+        register(&mut world, "a", "t2");
+        say(&mut world, number, answer);
+        let (_, token, id) = only(&mut world);
+        assert_eq!((&*token, id), ("t2", push));
+    }
+}
+
+#[test]
+fn a_device_that_the_server_sends_away_is_not_reached_elsewhere() {
+    let mut world = harness();
+    away(&mut world, "a");
+    world.hub.set_draining(world.now, true);
+    let push = world.give("a");
+    world.pass_ms(10 * AWAY_MS);
+    assert_eq!(ids(&mut world), []);
+    world.hub.set_draining(world.now, false);
+    world.pass_ms(AWAY_MS - 1_000);
+    assert_eq!(ids(&mut world), [], "its absence counts from the end of the drain");
+    world.pass_ms(2_000);
+    assert_eq!(ids(&mut world), [push]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_stops_no_pushes() {
+    let mut world = harness();
+    away(&mut world, "a");
+    world.pass_ms(AWAY_MS);
+    world.now = Now::new(world.now.mono, world.now.wall_ms - 3_600_000);
+    let push = world.give("a");
+    assert_eq!(ids(&mut world), [push]);
 }
 
 #[test]

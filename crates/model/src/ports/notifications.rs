@@ -7,6 +7,7 @@ use crate::chat::{Notification, PushService};
 use crate::id::{DeviceId, ProductKey};
 use crate::push::{PlatformToken, Push};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Receivers of a notification.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,8 +29,33 @@ pub enum NotificationTargets {
     /// A device that a push service elsewhere knows.
     Service(Box<PushService>),
     /// A device of MIOP, at its platform's push service.
-    Platform(Arc<PlatformToken>),
+    Platform(Arc<PlatformToken>, Withdrawal),
 }
+
+/// Whether an order is still wanted, shared by who gave it and its carrier. A carrier that has not
+/// sent it yet answers [`Notified::Later`].
+#[derive(Clone, Debug, Default)]
+pub struct Withdrawal(Arc<AtomicBool>);
+
+impl Withdrawal {
+    /// Withdraws the order.
+    pub fn withdraw(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was withdrawn.
+    pub fn is_withdrawn(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl PartialEq for Withdrawal {
+    fn eq(&self, other: &Withdrawal) -> bool {
+        self.is_withdrawn() == other.is_withdrawn()
+    }
+}
+
+impl Eq for Withdrawal {}
 
 /// Content of a notification order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,7 +86,7 @@ impl NotificationOrder {
             }
             NotificationTargets::Miop { devices, .. } => 128 * (1 + devices.len()),
             NotificationTargets::Service(service) => service.weight(),
-            NotificationTargets::Platform(it) => it.platform.len() + it.token.len(),
+            NotificationTargets::Platform(it, _) => it.platform.len() + it.token.len(),
         };
         let what = match &self.what {
             NotificationWhat::Code(code) => code.len(),

@@ -80,7 +80,7 @@ impl Notices {
             insist(&boxes, shard, Mail::Notified(service, number, what), &over);
         };
         match (&order.targets, way_out) {
-            (NotificationTargets::Platform(_), _) => self.platforms.offer(order, Box::new(reply)),
+            (NotificationTargets::Platform(..), _) => self.platforms.offer(order, Box::new(reply)),
             (NotificationTargets::Service(_), Some(way)) => way.notify(order, Box::new(reply)),
             _ => self.gateway.offer(order, Box::new(reply)),
         }

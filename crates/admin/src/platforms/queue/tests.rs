@@ -5,6 +5,7 @@ use super::*;
 use crate::outward;
 use model::id::DeviceId;
 use model::limits::PlatformLimits;
+use model::ports::notifications::Withdrawal;
 use model::push::PlatformToken;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -67,9 +68,13 @@ fn limits() -> PlatformLimits {
 
 impl World {
     fn offer(&self, token: &str) -> Result<(), Notified> {
+        self.offer_with(token, Withdrawal::default())
+    }
+
+    fn offer_with(&self, token: &str, withdrawal: Withdrawal) -> Result<(), Notified> {
         let push = crate::platforms::samples::push();
         let token = PlatformToken { platform: "web".into(), token: token.into() };
-        let targets = NotificationTargets::Platform(Arc::new(token));
+        let targets = NotificationTargets::Platform(Arc::new(token), withdrawal);
         let device = DeviceId::parse("d").expect("allowed");
         let what = NotificationWhat::Push(device, Arc::new(push));
         let reply = self.replies.0.clone();
@@ -162,6 +167,26 @@ fn what_waits_for_a_service_that_fails_is_put_off_with_it() {
     assert_eq!(world.answered(), Notified::Taken { gone: vec![] });
     let outcomes = world.platform.status().outcomes;
     assert_eq!((outcomes.failed, outcomes.postponed, outcomes.accepted), (1, 1, 1));
+}
+
+#[test]
+fn an_order_that_is_withdrawn_while_it_waits_is_not_sent() {
+    let world = world(limits());
+    let withdrawal = Withdrawal::default();
+    assert_eq!(world.offer("a"), Ok(()));
+    assert_eq!(world.came.recv().expect("it came"), "a");
+    assert_eq!(world.offer_with("withdrawn", withdrawal.clone()), Ok(()));
+    assert_eq!(world.offer("b"), Ok(()));
+    withdrawal.withdraw();
+    for _ in 0..2 {
+        world.verdicts.send(Verdict::Accepted).expect("the gateway waits");
+    }
+    let answers = [(); 3].map(|()| world.answered());
+    let taken = || Notified::Taken { gone: vec![] };
+    assert!(answers.contains(&later(1_000)), "{answers:?}");
+    assert_eq!(answers.iter().filter(|it| **it == taken()).count(), 2);
+    assert_eq!(world.came.recv().expect("it came"), "b");
+    assert_eq!(world.platform.status().requests, 0);
 }
 
 #[test]
