@@ -162,6 +162,9 @@ impl PushBody {
             }
             (None, Some(text), None) => text.into_bytes(),
             (None, None, Some(text)) => decoded(&text)?,
+            (Some(_), ..) if self.silent => {
+                return Err(Fault::bad("a push with `notification` is shown: leave `silent` out"));
+            }
             (Some(notification), data, data_base64) => {
                 notification.check()?;
                 data_base64.as_deref().map(decoded).transpose()?;
