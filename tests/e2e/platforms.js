@@ -9,6 +9,7 @@
 //       is printed
 //   {"answers": [{status, headers, body, hang}, ...]}   the next answers to pushes
 //   {"token_answers": [...]}                            the next answers to requests for tokens
+//   {"release": STATUS}                                 the answer to requests that hang
 // Usage: node platforms.js
 
 "use strict";
@@ -240,6 +241,10 @@ readline.createInterface({ input: process.stdin }).on("line", (line) => {
   const order = JSON.parse(line);
   if (order.answers) answers.push(...order.answers);
   if (order.token_answers) tokenAnswers.push(...order.token_answers);
+  if (order.release) {
+    for (const response of hanging) response.writeHead(order.release).end();
+    hanging.clear();
+  }
   if (order.apns) apple(order.apns);
   if (order.account) {
     const { publicKey, privateKey } = crypto.generateKeyPairSync("rsa", { modulusLength: 2048 });
