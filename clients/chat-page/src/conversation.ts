@@ -6,8 +6,10 @@
 import {
   amended, EDIT, fileOf, isChatroom, isGroup, isMentioned, isOfNothingKnown, REACTION, RECALLED,
 } from "./im/index.js";
-import type { Chatroom, Client, FileNote, History, ImError, Message, Queued } from "./im/index.js";
-import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
+import type {
+  Chatroom, Client, FileNote, GroupChange, History, ImError, Message, Queued,
+} from "./im/index.js";
+import { sentenceOfChanges, sentenceOfRecall } from "./changes.js";
 import { initialsOf, toneOf } from "./avatars.js";
 import { by, fill, made } from "./dom.js";
 import { madeFile } from "./files.js";
@@ -174,7 +176,7 @@ export class Conversation {
   /** What is called back is shown no more. */
   #live(message: Message): Taken {
     if (message.recall !== undefined) {
-      const gone = { kind: RECALLED, text: "", extra: new Uint8Array(), change: undefined };
+      const gone = { kind: RECALLED, text: "", extra: new Uint8Array(), changes: [] };
       this.#talk.change(message.recall, (it) => ({ ...it, ...gone }));
     }
     const { target } = message;
@@ -389,7 +391,7 @@ export class Conversation {
   }
 
   #row(message: Message, at: string): Row {
-    const { from, isOwn, text, change, kind, seq } = message;
+    const { from, isOwn, text, changes, kind, seq } = message;
     const edited = message.editedAt === undefined ? "" : ` · ${wordOf(this.language, "edited")}`;
     const reactions = reactionsOf(message);
     const key = keyOf(message);
@@ -398,8 +400,8 @@ export class Conversation {
       quote: this.#quoted(message),
       isMentioned: isMentioned(message, this.account),
     };
-    if (change !== undefined) {
-      const sentence = sentenceOfChange(this.language, from, change, this.account);
+    if (changes.length > 0) {
+      const sentence = sentenceOfChanges(this.language, from, changes, this.account);
       const row = { key, text: sentence, kind: "change", about: at, reactions: "" } as const;
       return this.#isInvited(message) ? { ...row, invites: seq } : row;
     }
@@ -431,11 +433,12 @@ export class Conversation {
   }
 
   /** Whether a message invites this account, and the account has not answered it. */
-  #isInvited({ seq, change }: Message): boolean {
+  #isInvited({ seq, changes }: Message): boolean {
     const { account } = this;
-    if (change?.verb !== "invite" || !change.members.includes(account)) return false;
-    const isAnswer = (it: Message) => it.seq > seq && it.change !== undefined &&
-      (it.from === account || it.change.members.includes(account) || it.change.verb === "dissolve");
+    const isOf = ({ members }: GroupChange) => members.includes(account);
+    if (changes.filter(isOf).at(-1)?.verb !== "invite") return false;
+    const isAnswer = (it: Message) => it.seq > seq && it.changes.some((change) =>
+      it.from === account || isOf(change) || change.verb === "dissolve");
     return !this.#answered.has(seq) && !this.#talk.shown.some(isAnswer);
   }
 

@@ -7,7 +7,7 @@
 
 import { isGroup, RECALLED, UNREAD_MAX } from "./im/index.js";
 import type { Conversation, Excerpt } from "./im/index.js";
-import { sentenceOfChange, sentenceOfRecall, sentenceOfSomeChange } from "./changes.js";
+import { sentenceOfChanges, sentenceOfRecall, sentenceOfSomeChange } from "./changes.js";
 import { shortName } from "./place.js";
 import { wordOf } from "./words.js";
 import type { Language } from "./words.js";
@@ -86,12 +86,12 @@ export function glimpseOf(
 
 function said(
   language: Language,
-  { kind, from, change, text }: Excerpt,
+  { kind, from, changes, text }: Excerpt,
   account: string,
   isOfGroup: boolean,
 ): string {
   if (kind === RECALL || kind === RECALLED) return sentenceOfRecall(language, from, account);
-  if (change !== undefined) return sentenceOfChange(language, from, change, account);
+  if (changes.length > 0) return sentenceOfChanges(language, from, changes, account);
   if (kind === GROUP_CHANGE) return sentenceOfSomeChange(language, from, account);
   // In a group it is not plain who says something.
   const domain = account.slice(account.indexOf("@") + 1);

@@ -36,10 +36,10 @@ export function noticeOf(
     readonly mode: NoticeMode;
   },
 ): Notice | undefined {
-  const { isOwn, target, recall, change, text } = message;
-  const isInvited = (change?.verb === "invite" || change?.verb === "add")
-    && change.members.includes(account);
-  const isSaid = change === undefined && target === undefined && recall === undefined
+  const { isOwn, target, recall, changes, text } = message;
+  const isInvited = changes.some(({ verb, members }) =>
+    (verb === "invite" || verb === "add") && members.includes(account));
+  const isSaid = changes.length === 0 && target === undefined && recall === undefined
     && !isOfNothingKnown(message);
   if (mode === "off" || isOwn || !(isSaid || isInvited)) return undefined;
   if ((known?.isMuted ?? false) && !isMentioned(message, account)) return undefined;

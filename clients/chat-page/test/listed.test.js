@@ -10,7 +10,7 @@ const kept = (peer, given = {}) => ({
   isPinned: false, isMuted: false, isHidden: false, draft: "", ...given,
 });
 const said = (given) => ({
-  id: 1n, at: 1, from: "bob@x", isOwn: false, kind: 1, text: "t", isWhole: true, change: undefined,
+  id: 1n, at: 1, from: "bob@x", isOwn: false, kind: 1, text: "t", isWhole: true, changes: [],
   ...given,
 });
 const names = (...given) => listed(...given).map(({ peer }) => peer);
@@ -47,8 +47,9 @@ test("the line below a name is what was said last, what happened, or what is beg
   assert.equal(inGroup({ last: said({ from: "me@x", isOwn: true }) }), "t");
   assert.equal(of({ last: said({ kind: 4 }) }), "bob deleted a message");
   assert.equal(of({ last: said({ kind: 5, text: "" }) }), "bob deleted a message");
-  const change = { verb: "add", members: ["cid@x"], title: "" };
-  assert.equal(of({ last: said({ kind: 3, change }) }), "bob added cid");
+  const changes = ["add", "promote"].map((verb) => ({ verb, members: ["cid@x"], title: "" }));
+  assert.equal(of({ last: said({ kind: 3, changes: changes.slice(1) }) }), "bob made cid an admin");
+  assert.equal(of({ last: said({ kind: 3, changes }) }), "bob added cid; bob made cid an admin");
   assert.equal(of({ last: said({ kind: 3, text: "us" }) }), "bob changed the group");
   assert.equal(of({ last: said({ kind: 3, text: "us" }) }, false, "zh"), "bob 更改了群组");
   assert.equal(of({ last: said({ kind: 1_000, text: "" }) }), "", "one that nobody knows");

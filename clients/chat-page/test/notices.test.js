@@ -5,7 +5,7 @@ import test from "node:test";
 import { noticeOf } from "../dist/notices.js";
 
 const message = (given = {}) => ({
-  kind: 1, text: "hello", isOwn: false, from: "bob@x", mentions: [], ...given,
+  kind: 1, text: "hello", isOwn: false, from: "bob@x", mentions: [], changes: [], ...given,
 });
 const of = (given, mode = "on", known = undefined, title = "bob") => noticeOf(message(given), known,
   { account: "ann@x", language: "en", title, from: "bob", mode });
@@ -21,11 +21,13 @@ test("a message of somebody else is told, with its text unless the user wants no
 
 test("own messages, edits, reactions, recalls and changes of groups are not told", () => {
   for (const given of [{ isOwn: true }, { target: {} }, { recall: 3 }, { kind: 3 },
-    { kind: 3, change: { verb: "rename", members: [] } },
-    { kind: 3, change: { verb: "add", members: ["eve@x"] } }]) assert.equal(of(given), undefined);
+    { kind: 3, changes: [{ verb: "rename", members: [] }] },
+    { kind: 3, changes: [
+      { verb: "add", members: ["eve@x"] }, { verb: "mute", members: ["ann@x"] },
+    ] }]) assert.equal(of(given), undefined);
   for (const verb of ["add", "invite"]) {
-    const change = { verb, members: ["ann@x"], title: "" };
-    assert.match(of({ kind: 3, change }, "on", undefined, "Lunch").body, /invit/);
+    const changes = [verb, "promote"].map((it) => ({ verb: it, members: ["ann@x"], title: "" }));
+    assert.match(of({ kind: 3, changes }, "on", undefined, "Lunch").body, /invit/);
   }
 });
 

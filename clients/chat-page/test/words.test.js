@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 import { OWN_WORDS } from "../dist/im/index.js";
-import { roleName, sentenceOfChange, sentenceOfRecall } from "../dist/changes.js";
+import { roleName, sentenceOfChanges, sentenceOfRecall } from "../dist/changes.js";
 import { GROUP_ROLES, GROUP_VERBS } from "../dist/im/group.js";
 import { isName, namesOf, shortName, socketUrl, typedName, wholeName } from "../dist/place.js";
 import { languageOf, sentenceOf, sentenceOfMembers, TEXTS, timeOf, wordOf } from "../dist/words.js";
@@ -41,7 +41,7 @@ test("both languages have the same texts, and none is left in the other language
 test("every change of a group is a sentence of its own, in both languages", () => {
   for (const language of ["en", "zh"]) {
     const of = (verb, members, title) =>
-      sentenceOfChange(language, "ann@x", { verb, members, title }, "me@x");
+      sentenceOfChanges(language, "ann@x", [{ verb, members, title }], "me@x");
     const all = GROUP_VERBS.map((verb) => of(verb, ["bob@x"], "us"));
     assert.equal(new Set(all).size, GROUP_VERBS.length);
     assert.ok(all.every((it) => it.startsWith("ann ")));
@@ -50,13 +50,17 @@ test("every change of a group is a sentence of its own, in both languages", () =
     assert.equal(new Set(GROUP_ROLES.map((it) => roleName(language, it))).size, 3);
   }
   const made = { verb: "create", members: ["ann@x", "bob@x", "carol@x"], title: "us" };
-  const of = (account, change = made) => sentenceOfChange("en", "ann@x", change, account);
-  assert.equal(of("me@x"), "ann created the group “us” with bob, carol");
-  assert.equal(of("ann@x"), "You created the group “us” with bob, carol");
-  assert.equal(of("bob@x"), "ann created the group “us” with you, carol");
+  const of = (account, ...changes) => sentenceOfChanges("en", "ann@x", changes, account);
+  assert.equal(of("me@x", made), "ann created the group “us” with bob, carol");
+  assert.equal(of("ann@x", made), "You created the group “us” with bob, carol");
+  assert.equal(of("bob@x", made), "ann created the group “us” with you, carol");
   const removed = { verb: "remove", members: ["bob@x"], title: "" };
   assert.equal(of("bob@x", removed), "ann removed you");
-  assert.equal(sentenceOfChange("zh", "ann@x", removed, "bob@x"), "ann 移除了 你");
+  assert.equal(sentenceOfChanges("zh", "ann@x", [removed], "bob@x"), "ann 移除了 你");
+  const renamed = { verb: "rename", members: [], title: "Tea" };
+  assert.equal(of("ann@x", renamed, removed), "You renamed the group to “Tea”; you removed bob");
+  assert.equal(sentenceOfChanges("zh", "ann@x", [removed, renamed], "bob@x"),
+    "ann 移除了 你；ann 将群组改名为 “Tea”");
   assert.equal(sentenceOfRecall("en", "ann@x", "ann@x"), "You deleted a message");
 });
 

@@ -294,7 +294,7 @@ export class ConversationList {
 function withChange(conversation: Conversation, known: Row | undefined): Conversation {
   const [last, heard] = [conversation.last, known?.conversation.last];
   if (last === undefined || last.id !== heard?.id || last.kind !== heard.kind) return conversation;
-  return { ...conversation, last: { ...last, change: heard.change } };
+  return { ...conversation, last: { ...last, changes: heard.changes } };
 }
 
 function rowOf(conversation: Conversation, upto: number): Row {
@@ -304,9 +304,9 @@ function rowOf(conversation: Conversation, upto: number): Row {
 }
 
 function saidOf(message: Message, account: string): Said {
-  const { seq, recall, target, uncounted, kind, change, isOwn } = message;
+  const { seq, recall, target, uncounted, kind, changes, isOwn } = message;
   const counts = !message.isOwn && !uncounted && kind !== RECALLED;
-  const ends = change !== undefined && endsMembership(change, isOwn, account);
+  const ends = endsMembership(changes, isOwn, account);
   const isQuiet = isOfNothingKnown(message);
   const mentions = isMentioned(message, account);
   return { seq, counts, recall, target, isQuiet, mentions, ends, excerpt: excerptOf(message) };

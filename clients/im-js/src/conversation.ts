@@ -50,7 +50,7 @@ export interface Excerpt {
   /** That is all of it. */
   readonly isWhole: boolean;
   /** What happened in the group, where that is known: lists of the server do not tell it. */
-  readonly change: GroupChange | undefined;
+  readonly changes: readonly GroupChange[];
 }
 
 /** A conversation, as its account has it. */
@@ -159,16 +159,16 @@ function conversationOf(fields: ConversationFields, account: string): Conversati
 function excerptOfFields(fields: ExcerptFields, account: string): Excerpt {
   const { id, from, kind, text, whole: isWhole } = fields;
   const isOwn = from === account;
-  return { id, at: exact(fields.at_ms), from, isOwn, kind, text, isWhole, change: undefined };
+  return { id, at: exact(fields.at_ms), from, isOwn, kind, text, isWhole, changes: [] };
 }
 
 /** The beginning of a message. */
 export function excerptOf(message: Message): Excerpt {
-  const { id, at, from, isOwn, kind, change } = message;
+  const { id, at, from, isOwn, kind, changes } = message;
   // Cut by characters: one of two units is not taken in halves.
   const text = Array.from(message.text.slice(0, 2 * EXCERPT_MAX)).slice(0, EXCERPT_MAX).join("");
   const isWhole = text.length === message.text.length && message.extra.length === 0;
-  return { id, at, from, isOwn, kind, text, isWhole, change };
+  return { id, at, from, isOwn, kind, text, isWhole, changes };
 }
 
 /** A conversation of which nothing is known yet. */

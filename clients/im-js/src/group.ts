@@ -45,10 +45,10 @@ export interface GroupChanged {
   readonly at: number;
 }
 
-/** What happened in a group, as a message says that tells of it (IM 10.4). */
+/** A change of a group, as a line of the message says that tells of it (IM 10.4). */
 export interface GroupChange {
   readonly verb: GroupVerb;
-  /** Of `create` and `rename`. */
+  /** The title of `create` and `rename`, the description of `describe`; of others the reason. */
   readonly title: string;
   /** Whom it concerns, whole; of `create` the owner first. */
   readonly members: readonly string[];
@@ -102,34 +102,59 @@ export function roleOf(number: number): GroupRole {
   return GROUP_ROLES[number - 1] ?? "member";
 }
 
-/** What a message of this content tells of; `undefined`: of nothing that is known here. */
-export function changeOf(kind: number, text: string, extra: Uint8Array): GroupChange | undefined {
-  if (kind !== GROUP_KIND) return undefined;
-  const [word, ...named] = new TextDecoder().decode(extra).split(" ");
+/**
+ * The changes that a message of this content tells of, in their order. A line that is not known
+ * here is passed over.
+ */
+export function changesOf(kind: number, text: string, extra: Uint8Array): readonly GroupChange[] {
+  if (kind !== GROUP_KIND) return [];
+  const lines = new TextDecoder().decode(extra).split("\n");
+  return lines.flatMap((line) => changeOf(line, text) ?? []);
+}
+
+/** The change that a line tells of. `text`: that of the message, for a line without its own. */
+function changeOf(line: string, text: string): GroupChange | undefined {
+  const [said = "", digits, ...more] = line.split(" =");
+  const [word, ...named] = said.split(" ");
   const verb = GROUP_VERBS.find((it) => it === word);
+  const title = digits === undefined ? text : textOf(digits);
   const isAccount = (it: string) => /^[^#@]+@[^#@]+#\d+$/.test(it);
-  if (verb === undefined || !named.every(isAccount)) return undefined;
-  return { verb, title: text, members: named.map((it) => it.slice(0, it.indexOf("#"))) };
+  const isWrong = more.length > 0 || !named.every(isAccount);
+  if (verb === undefined || title === undefined || isWrong) return undefined;
+  return { verb, title, members: named.map((it) => it.slice(0, it.indexOf("#"))) };
+}
+
+/** The text whose UTF-8 these hexadecimal digits are; `undefined`: they are no text's. */
+function textOf(digits: string): string | undefined {
+  if (!/^([\da-f]{2})*$/i.test(digits)) return undefined;
+  try {
+    return decodeURIComponent(digits.replace(/../g, "%$&"));
+  } catch {
+    return undefined;
+  }
 }
 
 /** Whether it tells of something that happened to a group and is not known here: not shown. */
 export function isOfNothingKnown(said: {
   readonly kind: number;
-  readonly change: GroupChange | undefined;
+  readonly changes: readonly GroupChange[];
 }): boolean {
-  return said.kind === GROUP_KIND && said.change === undefined;
+  return said.kind === GROUP_KIND && said.changes.length === 0;
 }
 
-/** Whether an account is no member any more after this change. `isOwn`: it made it itself. */
+/** Whether an account is no member any more after these changes. `isOwn`: it made them itself. */
 export function endsMembership(
-  { verb, members }: GroupChange,
+  changes: readonly GroupChange[],
   isOwn: boolean,
   account: string,
 ): boolean {
-  if (verb === "leave") return isOwn;
-  // Who is invited is no member until it joins.
-  const isOf = verb === "remove" || verb === "ban" || verb === "invite";
-  return verb === "dissolve" || (isOf && members.includes(account));
+  return changes.reduce((isOut, { verb, members }) => {
+    if (verb === "dissolve" || (verb === "leave" && isOwn)) return true;
+    if (!members.includes(account)) return isOut;
+    // Who is invited is no member until it joins.
+    if (verb === "remove" || verb === "ban" || verb === "invite") return true;
+    return isOut && verb !== "add" && verb !== "join";
+  }, false);
 }
 
 /** A list of members as its pages come. */

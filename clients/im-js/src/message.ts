@@ -11,7 +11,7 @@ import { message as fieldsOf, utf8, WireFault } from "./wire.js";
 import type { Fields } from "./wire.js";
 import { CONTENT } from "./frames.js";
 import type { ChatMessageFields } from "./frames.js";
-import { changeOf, isGroup } from "./group.js";
+import { changesOf, isGroup } from "./group.js";
 import type { GroupChange } from "./group.js";
 
 /** What is said (IM 4.1). */
@@ -61,8 +61,8 @@ export interface Message extends Content {
   readonly peer: string;
   /** This account said it, here or on another device. */
   readonly isOwn: boolean;
-  /** What happened in the group, if that is what it tells. */
-  readonly change: GroupChange | undefined;
+  /** What happened in the group, in its order; empty: it tells of nothing that is known here. */
+  readonly changes: readonly GroupChange[];
   /** The place of the message that it calls back, if that is what it tells (IM 11.5). */
   readonly recall: number | undefined;
   /** The message that it edits (its text is the new one) or reacts to, if it does (IM 16). */
@@ -148,7 +148,7 @@ export function messageOf(fields: ChatMessageFields, account: string): Message {
     clientId: hex(fields.client_id),
     peer: peerOf(fields, account),
     isOwn,
-    change: changeOf(kind, text, extra),
+    changes: changesOf(kind, text, extra),
     recall: recallOf(kind, extra),
     target: targetOf(kind, extra),
     editedAt: fields.edited_ms > 0n ? exact(fields.edited_ms) : undefined,

@@ -88,7 +88,7 @@ test("a page of the list is what the wire says of each", () => {
     peer: "bob@x", place: 8, seq: 7, read: 6, peerRead: 5, unread: UNREAD_MAX, isPinned: true,
     isMuted: false, isHidden: true, draft: "d", hasLeft: true, saidSeq: 6, mentions: 7,
     last: { id: 9n, at: 5, from: "ann@x", isOwn: true, kind: 1, text: "t", isWhole: false,
-      change: undefined },
+      changes: [] },
   });
 });
 
@@ -255,18 +255,18 @@ test("one that is not known is asked for, and one of which nothing is known is l
 
 test("what happened in a group is not lost to a page that does not tell it", () => {
   const list = begun(9, []);
-  const change = { verb: "add", title: "", members: ["cid@x"] };
-  list.entry(10, { message: { ...said(1), kind: 3, change } });
+  const changes = [{ verb: "add", title: "", members: ["cid@x"] }];
+  list.entry(10, { message: { ...said(1), kind: 3, changes } });
   list.order(0);
   const excerpt = excerptOf({ ...said(1), kind: 3 });
   list.page(page(10, [kept("bob@x", 10, { seq: 1, last: excerpt })]));
-  assert.deepEqual(list.all[0].last.change, change);
-  const other = begun(9, [kept("bob@x", 9, { seq: 1, last: { ...excerpt, change } })]);
+  assert.deepEqual(list.all[0].last.changes, changes);
+  const other = begun(9, [kept("bob@x", 9, { seq: 1, last: { ...excerpt, changes } })]);
   other.entry(10, { message: { ...said(2), recall: 1 } });
   other.entry(11, { event: eventOf(event(11, { read: 1n })) });
   other.order(0);
   other.page(page(11, [kept("bob@x", 10, { seq: 2, last: { ...excerpt, kind: 5 } })]));
-  assert.equal(other.all[0].last.change, undefined, "but to one that was called back");
+  assert.deepEqual(other.all[0].last.changes, [], "but to one that was called back");
 });
 
 test("one that is looked at is asked for, though it be hidden, and let go if there is none", () => {

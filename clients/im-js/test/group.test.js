@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { endsMembership } from "../dist/group.js";
 import {
-  changeOf, GROUP_ROLES, GROUP_VERBS, isGroup, isOfNothingKnown, MembersList, roleOf, verbNumber,
+  changesOf, endsMembership, GROUP_ROLES, GROUP_VERBS, isGroup, isOfNothingKnown, MembersList,
+  roleOf, verbNumber,
 } from "../dist/group.js";
 import { messageOf } from "../dist/message.js";
 import { browser, flushed } from "./fakes.js";
@@ -27,19 +27,37 @@ test("verbs and roles are those of the schema", () => {
 
 test("a change is read out of the message that tells of it, and nothing else is", () => {
   const add = bytes("add bob@x#1 carol@y#18446744073709551615");
-  assert.deepEqual(changeOf(3, "", add), { verb: "add", title: "", members: ["bob@x", "carol@y"] });
-  assert.deepEqual(changeOf(3, "us", bytes("rename")), { verb: "rename", title: "us", members: [] });
-  assert.equal(changeOf(1, "", add), undefined);
-  for (const extra of ["", "addict bob@x#1", "add bob", "add bob@x", "add bob@x#", "add  bob@x#1",
-    "add bob@x#1 "]) {
-    assert.equal(changeOf(3, "", bytes(extra)), undefined, extra);
+  assert.deepEqual(changesOf(3, "", add), [
+    { verb: "add", title: "", members: ["bob@x", "carol@y"] },
+  ]);
+  assert.deepEqual(changesOf(3, "us", bytes("rename")), [
+    { verb: "rename", title: "us", members: [] },
+  ]);
+  assert.deepEqual(changesOf(1, "", add), []);
+  for (const extra of ["", "\n", "addict bob@x#1", "add bob", "add bob@x", "add bob@x#",
+    "add  bob@x#1", "add bob@x#1 ", "rename =7", "rename =7g", "rename =ff", "rename =61 =62",
+    "rename =6 1", "rename= 61", "=61"]) {
+    assert.deepEqual(changesOf(3, "", bytes(extra)), [], extra);
   }
 });
 
+test("changes that were made at once are read in their order, some with a text of their own", () => {
+  const of = (...lines) => changesOf(3, "spam", bytes(lines.join("\n")));
+  const all = of("add bob@x#1", "add-owner bob@x#1 =", "rename =546561", "describe =C3a9");
+  assert.deepEqual(all, [
+    { verb: "add", title: "spam", members: ["bob@x"] },
+    { verb: "add-owner", title: "", members: ["bob@x"] },
+    { verb: "rename", title: "Tea", members: [] },
+    { verb: "describe", title: "é", members: [] },
+  ]);
+  const some = of("close", "paint bob@x#1", "rename =ff", "", "ban bob@x#1");
+  assert.deepEqual(some.map((it) => it.verb), ["close", "ban"], "the others are not known");
+});
+
 test("what happened to a group and is not known here is told apart from what is said", () => {
-  const of = (kind, extra) => ({ kind, change: changeOf(kind, "", bytes(extra)) });
+  const of = (kind, extra) => ({ kind, changes: changesOf(kind, "", bytes(extra)) });
   assert.equal(isOfNothingKnown(of(3, "fan-out-on-read")), true);
-  assert.equal(isOfNothingKnown(of(3, "add bob@x#1")), false);
+  assert.equal(isOfNothingKnown(of(3, "paint\nadd bob@x#1")), false);
   assert.equal(isOfNothingKnown(of(1, "fan-out-on-read")), false);
 });
 
@@ -158,11 +176,21 @@ test("a client makes a group, and has its members whole", async () => {
 
 test("an account is no member after it left, was removed, banned or invited, or the group ended", () => {
   const of = (verb, members, isOwn = false) =>
-    endsMembership({ verb, members, title: "" }, isOwn, "ann@x");
+    endsMembership([{ verb, members, title: "" }], isOwn, "ann@x");
   assert.ok(of("leave", [], true) && !of("leave", []));
   for (const verb of ["remove", "ban", "invite"]) {
     assert.ok(of(verb, ["bob@x", "ann@x"]) && !of(verb, ["bob@x"]), verb);
   }
   assert.ok(of("dissolve", []));
   for (const verb of ["create", "add", "join", "promote"]) assert.ok(!of(verb, ["ann@x"]), verb);
+});
+
+test("of changes that were made at once the last of an account says whether it is a member", () => {
+  const of = (extra, isOwn = false) =>
+    endsMembership(changesOf(3, "", bytes(extra)), isOwn, "ann@x");
+  assert.ok(of("add bob@x#2\nremove ann@x#1\nban eve@x#3"));
+  assert.ok(of("demote bob@x#2\nleave ann@x#1", true));
+  assert.ok(!of("remove ann@x#1\nunban eve@x#3\nadd ann@x#4"), "another account of this name");
+  assert.ok(of("ban ann@x#1\nadd bob@x#2"));
+  assert.ok(!of("paint ann@x#1\nclose"));
 });

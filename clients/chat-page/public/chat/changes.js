@@ -71,14 +71,17 @@ function person(language, address, account, isFirst) {
         return "你";
     return isFirst ? "You" : "you";
 }
-/** The sentence for a change of a group, as this account reads it. */
-export function sentenceOfChange(language, from, change, account) {
-    // The owner is the first member of a new group.
-    const named = change.verb === "create" ? change.members.slice(1) : change.members;
-    const names = named.map((it) => person(language, it, account, false));
-    const whom = names.join(language === "zh" ? "、" : ", ");
+/** The sentence for changes of a group that were made at once, as this account reads it. */
+export function sentenceOfChanges(language, from, changes, account) {
     const sentences = language === "zh" ? ZH : EN;
-    return sentences[change.verb](person(language, from, account, true), whom, change.title);
+    const parts = changes.map(({ verb, members, title }, at) => {
+        // The owner is the first member of a new group.
+        const named = verb === "create" ? members.slice(1) : members;
+        const names = named.map((it) => person(language, it, account, false));
+        const whom = names.join(language === "zh" ? "、" : ", ");
+        return sentences[verb](person(language, from, account, at === 0), whom, title);
+    });
+    return parts.join(language === "zh" ? "；" : "; ");
 }
 /** The sentence for a change of which only its author is known. */
 export function sentenceOfSomeChange(language, from, account) {

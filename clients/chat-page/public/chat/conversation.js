@@ -3,7 +3,7 @@
  * of it is read.
  */
 import { amended, EDIT, fileOf, isChatroom, isGroup, isMentioned, isOfNothingKnown, REACTION, RECALLED, } from "./im/index.js";
-import { sentenceOfChange, sentenceOfRecall } from "./changes.js";
+import { sentenceOfChanges, sentenceOfRecall } from "./changes.js";
 import { initialsOf, toneOf } from "./avatars.js";
 import { by, fill, made } from "./dom.js";
 import { madeFile } from "./files.js";
@@ -115,7 +115,7 @@ export class Conversation {
     /** What is called back is shown no more. */
     #live(message) {
         if (message.recall !== undefined) {
-            const gone = { kind: RECALLED, text: "", extra: new Uint8Array(), change: undefined };
+            const gone = { kind: RECALLED, text: "", extra: new Uint8Array(), changes: [] };
             this.#talk.change(message.recall, (it) => ({ ...it, ...gone }));
         }
         const { target } = message;
@@ -352,7 +352,7 @@ export class Conversation {
         return this.client.list.find(({ peer }) => peer === this.peer);
     }
     #row(message, at) {
-        const { from, isOwn, text, change, kind, seq } = message;
+        const { from, isOwn, text, changes, kind, seq } = message;
         const edited = message.editedAt === undefined ? "" : ` · ${wordOf(this.language, "edited")}`;
         const reactions = reactionsOf(message);
         const key = keyOf(message);
@@ -361,8 +361,8 @@ export class Conversation {
             quote: this.#quoted(message),
             isMentioned: isMentioned(message, this.account),
         };
-        if (change !== undefined) {
-            const sentence = sentenceOfChange(this.language, from, change, this.account);
+        if (changes.length > 0) {
+            const sentence = sentenceOfChanges(this.language, from, changes, this.account);
             const row = { key, text: sentence, kind: "change", about: at, reactions: "" };
             return this.#isInvited(message) ? { ...row, invites: seq } : row;
         }
@@ -392,12 +392,12 @@ export class Conversation {
         return this.#talk.shown.some((it) => this.#isInvited(it));
     }
     /** Whether a message invites this account, and the account has not answered it. */
-    #isInvited({ seq, change }) {
+    #isInvited({ seq, changes }) {
         const { account } = this;
-        if (change?.verb !== "invite" || !change.members.includes(account))
+        const isOf = ({ members }) => members.includes(account);
+        if (changes.filter(isOf).at(-1)?.verb !== "invite")
             return false;
-        const isAnswer = (it) => it.seq > seq && it.change !== undefined &&
-            (it.from === account || it.change.members.includes(account) || it.change.verb === "dissolve");
+        const isAnswer = (it) => it.seq > seq && it.changes.some((change) => it.from === account || isOf(change) || change.verb === "dissolve");
         return !this.#answered.has(seq) && !this.#talk.shown.some(isAnswer);
     }
     /** What a message quotes, as it is now; where that is not known yet, as it was. */

@@ -5,7 +5,7 @@
  * Knows no page and no client.
  */
 import { isGroup, RECALLED, UNREAD_MAX } from "./im/index.js";
-import { sentenceOfChange, sentenceOfRecall, sentenceOfSomeChange } from "./changes.js";
+import { sentenceOfChanges, sentenceOfRecall, sentenceOfSomeChange } from "./changes.js";
 import { shortName } from "./place.js";
 import { wordOf } from "./words.js";
 /** Kinds of messages that the server alone says (IM 8.3). */
@@ -56,11 +56,11 @@ export function glimpseOf(language, { peer, last, draft }, account, isCurrent) {
     const line = text.slice(0, 2 * GLIMPSE_MAX).replace(/\s+/gu, " ");
     return Array.from(line).slice(0, GLIMPSE_MAX).join("");
 }
-function said(language, { kind, from, change, text }, account, isOfGroup) {
+function said(language, { kind, from, changes, text }, account, isOfGroup) {
     if (kind === RECALL || kind === RECALLED)
         return sentenceOfRecall(language, from, account);
-    if (change !== undefined)
-        return sentenceOfChange(language, from, change, account);
+    if (changes.length > 0)
+        return sentenceOfChanges(language, from, changes, account);
     if (kind === GROUP_CHANGE)
         return sentenceOfSomeChange(language, from, account);
     // In a group it is not plain who says something.

@@ -10,10 +10,9 @@ import { wordOf } from "./words.js";
 const BODY_MAX = 200;
 /** The notification of a message; `undefined`: none. `from`: how its sender is called. */
 export function noticeOf(message, known, { account, language, title, from, mode }) {
-    const { isOwn, target, recall, change, text } = message;
-    const isInvited = (change?.verb === "invite" || change?.verb === "add")
-        && change.members.includes(account);
-    const isSaid = change === undefined && target === undefined && recall === undefined
+    const { isOwn, target, recall, changes, text } = message;
+    const isInvited = changes.some(({ verb, members }) => (verb === "invite" || verb === "add") && members.includes(account));
+    const isSaid = changes.length === 0 && target === undefined && recall === undefined
         && !isOfNothingKnown(message);
     if (mode === "off" || isOwn || !(isSaid || isInvited))
         return undefined;

@@ -427,15 +427,17 @@ export class Room {
         this.#send(peer, text, { kind, text, extra, quote, mentions, mentionsEverybody });
     }
     #heard(message) {
-        const { change, peer } = message;
+        const { changes, peer } = message;
         this.#typing.said(message);
         this.#notify(message);
-        if (change?.verb === "create" || change?.verb === "rename")
-            this.#titled(peer, change.title);
+        for (const { verb, title } of changes) {
+            if (verb === "create" || verb === "rename")
+                this.#titled(peer, title);
+        }
         if (this.#conversation?.peer !== peer)
             return;
         this.#conversation.live(message);
-        if (change !== undefined)
+        if (changes.length > 0)
             void this.#members?.refresh();
     }
     /** Something in a chatroom, perhaps in the one that is looked at. */

@@ -243,7 +243,7 @@ function withChange(conversation, known) {
     const [last, heard] = [conversation.last, known?.conversation.last];
     if (last === undefined || last.id !== heard?.id || last.kind !== heard.kind)
         return conversation;
-    return { ...conversation, last: { ...last, change: heard.change } };
+    return { ...conversation, last: { ...last, changes: heard.changes } };
 }
 function rowOf(conversation, upto) {
     const { unread, seq, read } = conversation;
@@ -251,9 +251,9 @@ function rowOf(conversation, upto) {
     return { conversation, upto, counted, isStale: false, own: undefined, heardUpto: 0 };
 }
 function saidOf(message, account) {
-    const { seq, recall, target, uncounted, kind, change, isOwn } = message;
+    const { seq, recall, target, uncounted, kind, changes, isOwn } = message;
     const counts = !message.isOwn && !uncounted && kind !== RECALLED;
-    const ends = change !== undefined && endsMembership(change, isOwn, account);
+    const ends = endsMembership(changes, isOwn, account);
     const isQuiet = isOfNothingKnown(message);
     const mentions = isMentioned(message, account);
     return { seq, counts, recall, target, isQuiet, mentions, ends, excerpt: excerptOf(message) };

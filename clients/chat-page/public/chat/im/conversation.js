@@ -67,15 +67,15 @@ function conversationOf(fields, account) {
 function excerptOfFields(fields, account) {
     const { id, from, kind, text, whole: isWhole } = fields;
     const isOwn = from === account;
-    return { id, at: exact(fields.at_ms), from, isOwn, kind, text, isWhole, change: undefined };
+    return { id, at: exact(fields.at_ms), from, isOwn, kind, text, isWhole, changes: [] };
 }
 /** The beginning of a message. */
 export function excerptOf(message) {
-    const { id, at, from, isOwn, kind, change } = message;
+    const { id, at, from, isOwn, kind, changes } = message;
     // Cut by characters: one of two units is not taken in halves.
     const text = Array.from(message.text.slice(0, 2 * EXCERPT_MAX)).slice(0, EXCERPT_MAX).join("");
     const isWhole = text.length === message.text.length && message.extra.length === 0;
-    return { id, at, from, isOwn, kind, text, isWhole, change };
+    return { id, at, from, isOwn, kind, text, isWhole, changes };
 }
 /** A conversation of which nothing is known yet. */
 export function unknownConversation(peer) {

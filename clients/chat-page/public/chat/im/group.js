@@ -28,28 +28,55 @@ export function verbNumber(verb) {
 export function roleOf(number) {
     return GROUP_ROLES[number - 1] ?? "member";
 }
-/** What a message of this content tells of; `undefined`: of nothing that is known here. */
-export function changeOf(kind, text, extra) {
+/**
+ * The changes that a message of this content tells of, in their order. A line that is not known
+ * here is passed over.
+ */
+export function changesOf(kind, text, extra) {
     if (kind !== GROUP_KIND)
-        return undefined;
-    const [word, ...named] = new TextDecoder().decode(extra).split(" ");
+        return [];
+    const lines = new TextDecoder().decode(extra).split("\n");
+    return lines.flatMap((line) => changeOf(line, text) ?? []);
+}
+/** The change that a line tells of. `text`: that of the message, for a line without its own. */
+function changeOf(line, text) {
+    const [said = "", digits, ...more] = line.split(" =");
+    const [word, ...named] = said.split(" ");
     const verb = GROUP_VERBS.find((it) => it === word);
+    const title = digits === undefined ? text : textOf(digits);
     const isAccount = (it) => /^[^#@]+@[^#@]+#\d+$/.test(it);
-    if (verb === undefined || !named.every(isAccount))
+    const isWrong = more.length > 0 || !named.every(isAccount);
+    if (verb === undefined || title === undefined || isWrong)
         return undefined;
-    return { verb, title: text, members: named.map((it) => it.slice(0, it.indexOf("#"))) };
+    return { verb, title, members: named.map((it) => it.slice(0, it.indexOf("#"))) };
+}
+/** The text whose UTF-8 these hexadecimal digits are; `undefined`: they are no text's. */
+function textOf(digits) {
+    if (!/^([\da-f]{2})*$/i.test(digits))
+        return undefined;
+    try {
+        return decodeURIComponent(digits.replace(/../g, "%$&"));
+    }
+    catch {
+        return undefined;
+    }
 }
 /** Whether it tells of something that happened to a group and is not known here: not shown. */
 export function isOfNothingKnown(said) {
-    return said.kind === GROUP_KIND && said.change === undefined;
+    return said.kind === GROUP_KIND && said.changes.length === 0;
 }
-/** Whether an account is no member any more after this change. `isOwn`: it made it itself. */
-export function endsMembership({ verb, members }, isOwn, account) {
-    if (verb === "leave")
-        return isOwn;
-    // Who is invited is no member until it joins.
-    const isOf = verb === "remove" || verb === "ban" || verb === "invite";
-    return verb === "dissolve" || (isOf && members.includes(account));
+/** Whether an account is no member any more after these changes. `isOwn`: it made them itself. */
+export function endsMembership(changes, isOwn, account) {
+    return changes.reduce((isOut, { verb, members }) => {
+        if (verb === "dissolve" || (verb === "leave" && isOwn))
+            return true;
+        if (!members.includes(account))
+            return isOut;
+        // Who is invited is no member until it joins.
+        if (verb === "remove" || verb === "ban" || verb === "invite")
+            return true;
+        return isOut && verb !== "add" && verb !== "join";
+    }, false);
 }
 /** A list of members as its pages come. */
 export class MembersList {

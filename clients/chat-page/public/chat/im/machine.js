@@ -550,7 +550,7 @@ export class Machine {
         }
         const content = { kind, text, extra, uncounted, quote, mentions, mentionsEverybody };
         const place = { id, seq, at, from: account, device, to, clientId, peer: to, isOwn: true };
-        const none = { change: undefined, recall: undefined, editedAt: undefined, reactions: [] };
+        const none = { changes: [], recall: undefined, editedAt: undefined, reactions: [] };
         const message = { ...place, ...content, ...none, target: targetOf(kind, extra) };
         this.list.stored(follower.last + 1, message);
         this.#act({ do: "message", message });

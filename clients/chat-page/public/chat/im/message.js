@@ -8,7 +8,7 @@
 import { isChatroom } from "./chatroom.js";
 import { message as fieldsOf, utf8, WireFault } from "./wire.js";
 import { CONTENT } from "./frames.js";
-import { changeOf, isGroup } from "./group.js";
+import { changesOf, isGroup } from "./group.js";
 /** A message that edits another one, and one by which somebody reacts to another one (IM 8.3). */
 export const EDIT = 6;
 export const REACTION = 7;
@@ -41,7 +41,7 @@ export function messageOf(fields, account) {
         clientId: hex(fields.client_id),
         peer: peerOf(fields, account),
         isOwn,
-        change: changeOf(kind, text, extra),
+        changes: changesOf(kind, text, extra),
         recall: recallOf(kind, extra),
         target: targetOf(kind, extra),
         editedAt: fields.edited_ms > 0n ? exact(fields.edited_ms) : undefined,
