@@ -111,12 +111,16 @@ def has_todays_schema(driver):
 
 
 def im_reads(driver, vector):
-    """A library that can write ProtoJSON shows the whole frame, others what it answers."""
+    """A library that can write ProtoJSON shows the whole frame, one that knows changes of groups
+    those that a message announces, others what the frame answers."""
     data = bytes.fromhex(vector["bytes"])
     found = decoded(driver, vector["bytes"] + "02")
     json_of_frame = found.pop("json", None)
     if json_of_frame is not None and "json" in vector:
         equal(json_of_frame, vector["json"])
+    changes = found.pop("changes", None)
+    if changes is not None:
+        equal(changes, vector.get("changes"))
     equal(found, {"answer": vector.get("answer"), "length": len(data)})
     for at in range(len(data)):
         equal(decoded(driver, data[:at].hex()), {"more": True})

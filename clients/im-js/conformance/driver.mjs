@@ -5,7 +5,8 @@ import { readFileSync } from "node:fs";
 
 import { Client, clientId, MemoryStorage, socketClass } from "../dist/node.js";
 import { Deframer, readServerFrame, SERVER_FRAME_BYTES_MAX } from "../dist/frames.js";
-import { hex, unhex } from "../dist/message.js";
+import { GROUP_KIND } from "../dist/group.js";
+import { hex, messageOf, unhex } from "../dist/message.js";
 import { base64, Proof } from "../dist/scram.js";
 import { HASHED_TOKEN, proveToken } from "../dist/token.js";
 import { WireFault } from "../dist/wire.js";
@@ -177,7 +178,8 @@ const commands = {
       const [body] = new Deframer(SERVER_FRAME_BYTES_MAX).push(unhex(bytes));
       if (body === undefined) return { more: true };
       const length = headOf(unhex(bytes)) + body.length;
-      return { answer: readServerFrame(body)?.kind ?? null, length };
+      const frame = readServerFrame(body);
+      return { answer: frame?.kind ?? null, length, ...changesIn(frame) };
     } catch (error) {
       if (!(error instanceof WireFault)) throw error;
       return { fault: FRAMING.includes(error.word) ? error.word : "malformed" };
@@ -210,6 +212,13 @@ const commands = {
   close: () => life.client.close(),
   kill: () => ({ state: life.end() }),
 };
+
+/** What a message announces of its group. */
+function changesIn(frame) {
+  if (frame?.kind !== "message") return {};
+  const { kind, changes } = messageOf(frame.fields.message, "");
+  return kind === GROUP_KIND ? { changes } : {};
+}
 
 const textOf = (bytes) => new TextDecoder().decode(bytes);
 const headOf = (bytes) => bytes.findIndex((byte) => byte < 0x80) + 1;
