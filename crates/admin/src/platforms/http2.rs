@@ -11,11 +11,11 @@ use h2::client::SendRequest;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 /// Bytes of an answer that are read.

@@ -7,7 +7,8 @@ use super::{Verdict, Whose, body_of, retry_after_ms, words};
 use crate::outward;
 use serde::Deserialize;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 use ureq::Agent;
 
 /// How long before its end a token is asked for anew.
