@@ -70,6 +70,7 @@ impl Fcm {
     pub fn new(file: &[u8], url: &str) -> Result<Fcm, String> {
         let account: Account = serde_json::from_slice(file)
             .map_err(|error| format!("key_file is not that of a service account: {error}"))?;
+        super::encrypted("key_file: token_uri", &account.token_uri)?;
         let key = RsaKey::read(account.private_key.as_bytes())
             .map_err(|why| format!("key_file: private_key {why}"))?;
         let url = if url.is_empty() { URL } else { url.trim_end_matches('/') };

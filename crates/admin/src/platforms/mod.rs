@@ -34,6 +34,7 @@ use queue::Platform;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use std::net::IpAddr;
 use std::sync::Arc;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body, http::Response};
@@ -274,9 +275,14 @@ impl Platforms {
         self.all.iter().try_for_each(Platform::begin)
     }
 
-    /// Ends: waiting orders are put off, requests in progress end within their time.
-    pub fn end(&self) {
+    /// Takes nothing more, and puts off what waits.
+    pub fn close(&self) {
         self.all.iter().for_each(|platform| platform.close());
+    }
+
+    /// Ends; requests in progress end within their time.
+    pub fn end(&self) {
+        self.close();
         self.all.iter().for_each(|platform| platform.join());
     }
 
@@ -322,7 +328,37 @@ impl Platforms {
     }
 }
 
+/// Refuses an address to which secrets would travel in clear text.
+fn encrypted(key: &str, url: &str) -> Result<(), String> {
+    if !url.starts_with("http://") {
+        return Ok(());
+    }
+    let uri = url.parse::<ureq::http::Uri>().ok();
+    let host = uri.as_ref().and_then(|uri| uri.host()).unwrap_or_default();
+    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    match host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback()) {
+        true => Ok(()),
+        false => Err(format!(
+            "{key} {} must begin with https://: secrets are sent there (http:// is allowed for \
+             127.0.0.1, [::1] and localhost)",
+            base::text::quoted(url)
+        )),
+    }
+}
+
 fn gateway(settings: &PlatformSettings) -> Result<Box<dyn Gateway>, String> {
+    match &settings.service {
+        PlatformService::WebPush { endpoints, .. } => {
+            endpoints.iter().try_for_each(|it| encrypted("endpoints:", it))?;
+        }
+        PlatformService::Huawei { url, token_url, .. } => {
+            encrypted("url", url)?;
+            encrypted("token_url", token_url)?;
+        }
+        PlatformService::Fcm { url, .. }
+        | PlatformService::Apns { url, .. }
+        | PlatformService::Xiaomi { url, .. } => encrypted("url", url)?,
+    }
     Ok(match &settings.service {
         PlatformService::WebPush { key, subject, endpoints } => {
             Box::new(web_push::WebPush::new(key, subject, endpoints)?)
@@ -381,5 +417,24 @@ fn words(status: u16, body: &[u8]) -> String {
     match shown.trim() {
         "" => format!("status {status}"),
         shown => format!("status {status}: {}", base::text::quoted(shown)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_go_over_https_or_stay_on_this_machine() {
+        for good in
+            ["", "https://a.example", "http://127.0.0.1:80/x", "http://[::1]:9", "http://localhost"]
+        {
+            assert_eq!(encrypted("url", good), Ok(()), "{good}");
+        }
+        for bad in
+            ["http://a.example", "http://127.0.0.1.a.example", "http://*.a.example", "http://<"]
+        {
+            assert!(encrypted("url", bad).is_err_and(|why| why.contains("https://")), "{bad}");
+        }
     }
 }
