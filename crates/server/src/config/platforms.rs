@@ -186,8 +186,12 @@ impl PlatformSection {
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| error.to_string())?;
-    let read = file.take(FILE_BYTES_MAX).read_to_end(&mut bytes);
-    read.map(|_| bytes).map_err(|error| error.to_string())
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| error.to_string())?;
+    match bytes.len() as u64 <= FILE_BYTES_MAX {
+        true => Ok(bytes),
+        false => Err(format!("the file has more than {FILE_BYTES_MAX} bytes")),
+    }
 }
 
 #[cfg(test)]
@@ -218,6 +222,10 @@ mod tests {
         std::fs::write(file, "nothing").expect("written");
         let why = section.settings().err().expect("no key");
         assert!(why.starts_with("platform.web: key_file holds no private key"), "{why}");
+        let file = folder.path().join("long.pem");
+        std::fs::write(&file, vec![b'x'; FILE_BYTES_MAX as usize + 1]).expect("written");
+        let section = PlatformSection { key_file: Some(file), ..section };
+        assert!(section.settings().is_err_and(|why| why.contains("more than 262144 bytes")));
         assert!(PlatformSection::named("a b").is_err());
     }
 }
