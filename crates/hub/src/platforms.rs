@@ -112,6 +112,11 @@ pub(crate) struct Reaching {
 }
 
 impl Reaching {
+    /// Number of orders that are not answered.
+    pub fn sent(&self) -> usize {
+        self.sent.len()
+    }
+
     fn gate(&mut self, platform: usize) -> &mut Gate {
         self.gates.entry(platform).or_default()
     }
@@ -217,11 +222,10 @@ impl Hub {
     fn wait_ms(&self, now: Now, key: Key, (address, platform): (&Address, usize)) -> u64 {
         let rule = &self.settings.platforms[platform];
         let since_ms = self.registry.at(key).map_or(0, |device| device.since_ms());
-        let away_ms = match now.wall_ms.checked_sub(since_ms.max(self.reaching.began_ms)) {
-            Some(away_ms) => away_ms,
-            // The clock has been set back: how long the device is away is unknown.
-            None => u64::MAX,
-        };
+        // A moment that lies ahead is none that counts: the clock has been set back.
+        let moments = [since_ms, self.reaching.began_ms].into_iter();
+        let from_ms = moments.filter(|at| *at <= now.wall_ms).max().unwrap_or(0);
+        let away_ms = now.wall_ms - from_ms;
         let left_ms = (u64::from(rule.away_s) * 1_000).saturating_sub(away_ms);
         let rest = address.rests_until.since(now.mono);
         left_ms.max(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX))

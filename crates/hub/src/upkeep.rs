@@ -145,7 +145,9 @@ impl Hub {
         if self.log.has_failed() {
             return 0;
         }
-        self.unwritten() as usize + self.log.unsettled() + self.jobs.untold()
+        // A push that a platform accepts must be noted, or it goes there again after the start.
+        let sent = if self.draining { self.reaching.sent() } else { 0 };
+        self.unwritten() as usize + self.log.unsettled() + self.jobs.untold() + sent
     }
 
     /// Sweeps the device in a slot; true if it wrote a row.

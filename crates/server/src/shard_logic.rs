@@ -247,6 +247,11 @@ impl<O: Outside> ServerLogic<O> {
                 }
                 Mail::Peer(bag) => self.peer_messages(now, bag),
                 Mail::Written(result) => self.written(now, result),
+                Mail::Notified(service, number, what) => {
+                    if let Some(service) = self.of(service) {
+                        service.notified(now, number, what);
+                    }
+                }
                 _ => {}
             }
         }

@@ -239,6 +239,24 @@ fn a_device_that_the_server_sends_away_is_not_reached_elsewhere() {
 }
 
 #[test]
+fn a_stop_waits_for_the_answers_to_orders_and_notes_them() {
+    let mut world = harness();
+    away(&mut world, "a");
+    world.pass_ms(AWAY_MS);
+    world.give("a");
+    let (number, ..) = only(&mut world);
+    world.hub.set_draining(world.now, true);
+    world.turn();
+    assert_eq!(world.hub.unsettled(), 1);
+    say(&mut world, number, taken());
+    world.turn();
+    assert_eq!(world.hub.unsettled(), 0);
+    world.restart();
+    world.pass_ms(2 * AWAY_MS);
+    assert_eq!(ids(&mut world), [], "it is noted");
+}
+
+#[test]
 fn a_clock_that_is_set_back_stops_no_pushes() {
     let mut world = harness();
     away(&mut world, "a");

@@ -103,11 +103,11 @@ kinds! {
         /// last disconnects when the lease has expired.
         STOP_UNTOLD "stop_untold" warn
             "the presence directory did not receive every disconnect in time; the lease expires" [];
-        /// The disk did not finish within the time that a stop waits for it. Nothing acknowledged
-        /// is lost.
+        /// The disk, or a request to a push platform, did not finish within the time that a stop
+        /// waits for it. Nothing acknowledged is lost.
         STOP_UNLOGGED "stop_unlogged" warn
-            "the log did not answer in time: it may miss the last actions of some devices, and a \
-             push may be delivered again" [];
+            "the log or a push platform did not answer in time: the log may miss the last actions \
+             of some devices, and a push may be delivered again" [];
         /// A defect: please report it, with the lines before it. The thread's work is not done
         /// until the server restarts.
         THREAD_PANICKED "thread_panicked" error "a thread panicked" [thread];
