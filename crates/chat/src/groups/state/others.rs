@@ -15,7 +15,6 @@ use model::chat::{
     MemberStatus, nick_of,
 };
 use model::timeline::{Space, TimelineId};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The members of a group that are on other servers.

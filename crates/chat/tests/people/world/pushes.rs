@@ -61,7 +61,7 @@ impl Carrier {
     pub fn take(&mut self) -> Vec<Notification> {
         let of = |order: NotificationOrder| match order.what {
             NotificationWhat::Notification(it) => Some(it),
-            NotificationWhat::Code(_) => None,
+            NotificationWhat::Code(_) | NotificationWhat::Push(..) => None,
         };
         self.told.drain(..).filter_map(of).collect()
     }
@@ -293,7 +293,7 @@ fn with_of(message: &ChatMessage) -> &AccountAddress {
 pub fn notified(order: &NotificationOrder) -> Option<&Notification> {
     match &order.what {
         NotificationWhat::Notification(it) => Some(it),
-        NotificationWhat::Code(_) => None,
+        NotificationWhat::Code(_) | NotificationWhat::Push(..) => None,
     }
 }
 
