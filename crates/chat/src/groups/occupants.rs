@@ -378,12 +378,13 @@ impl Occupants {
         let Newcomer { inbox, account, nick, at, show, standing: (role, silent) } = newcomer;
         let key = key_of(&nick).ok_or(ChatFault::Invalid)?;
         let is_admin = role > Some(GroupRole::Member);
-        let mut was = None;
+        let (mut was, mut given) = (None, None);
         if let Some(room) = self.rooms.get_mut(&conversation) {
             if room.nicks.get(&key).is_some_and(|owner| *owner != inbox) {
                 return Err(ChatFault::Conflict);
             }
             was = room.at(inbox, &at);
+            given = room.roles.get(&inbox).copied();
             if room.seats >= most.a_room && !is_admin && was.is_none() {
                 return Err(ChatFault::ChatroomFull);
             }
@@ -407,6 +408,7 @@ impl Occupants {
         });
         let told = room.all();
         room.nicks.insert(key.clone(), inbox);
+        room.sets_role(inbox, given); // a device that enters anew was in the room all the time
         room.seats += 1;
         room.has_changed();
         self.seats += 1;

@@ -13,6 +13,7 @@ use model::chat::{
     RoomExit, RoomRole,
 };
 use model::timeline::TimelineId;
+use std::collections::HashSet;
 
 impl Chat {
     /// Gives occupants roles, all of them or none (8.2 to 8.4, 9.6, 9.7): a moderator shows out
@@ -37,9 +38,12 @@ impl Chat {
             return Err(ChatFault::TooLarge);
         }
         let room = self.occupants.room(conversation).ok_or(ChatFault::UnknownAccount)?;
-        let mut all = Vec::with_capacity(items.len());
+        let (mut all, mut named) = (Vec::with_capacity(items.len()), HashSet::new());
         for RoleItem { whom, role, reason } in items {
             let (inbox, it) = room.found(whom).ok_or(ChatFault::UnknownAccount)?;
+            if !named.insert(inbox) {
+                return Err(ChatFault::Invalid); // each occupant has one role
+            }
             let of_admin = it.role > Some(GroupRole::Member);
             let is_kick = *role == RoomRole::None;
             if !is_kick && it.room_role() == *role {
@@ -51,9 +55,9 @@ impl Chat {
             if !is_admin && (*role == RoomRole::Moderator || it.moderates) {
                 return Err(if is_kick { ChatFault::Outranked } else { ChatFault::Forbidden });
             }
-            // Whom the group has muted it lets speak again.
+            // Whom the group has muted it lets speak again, before it can be a moderator.
             if *role > RoomRole::Visitor && state.is_muted(inbox) {
-                let may = is_admin && items.len() == 1;
+                let may = is_admin && items.len() == 1 && *role == RoomRole::Participant;
                 return if may { Ok(PeerReply::Occupant(it)) } else { Err(ChatFault::Outranked) };
             }
             all.push((inbox, *role, reason));

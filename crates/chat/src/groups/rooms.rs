@@ -27,8 +27,8 @@ use model::account::AccountAddress;
 use model::chat::foreign::{ForeignWord, RoomWord};
 use model::chat::{
     ChatDelivery, ChatFault, ChatMessage, ClientMessageId, Content, GroupChange, GroupVerb,
-    OccupancyAsk, OccupancyRequest, Occupant, OccupantShow, RoomActor, RoomEntered, RoomEvent,
-    RoomExit, RoomNews, STATUS_BYTES_MAX, Transient,
+    OccupancyAsk, OccupancyRequest, Occupant, OccupantName, OccupantShow, RoleItem, RoomActor,
+    RoomEntered, RoomEvent, RoomExit, RoomNews, STATUS_BYTES_MAX, Transient,
 };
 use model::counters::ChatCounter;
 use model::id::ConnRef;
@@ -78,11 +78,21 @@ impl RoomAsked {
     /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         let said = match &self.ask {
-            OccupancyAsk::Whisper { content, .. } => content.text.len() + content.extra.len(),
+            OccupancyAsk::Whisper { nick, content } => nick.len() + content.weight(),
+            OccupancyAsk::SetRoles(items) => items.iter().map(weight_of_item).sum(),
+            OccupancyAsk::Rename(nick) | OccupancyAsk::Find(nick) => nick.len(),
             _ => 512,
         };
         size_of::<RoomAsked>() + self.address.as_str().len() + self.group.as_str().len() + said
     }
+}
+
+fn weight_of_item(item: &RoleItem) -> usize {
+    let whom = match &item.whom {
+        OccupantName::Nick(nick) => nick.len(),
+        OccupantName::Account(account) => account.as_str().len(),
+    };
+    size_of::<RoleItem>() + whom + item.reason.len()
 }
 
 impl SeatSaid {
@@ -348,7 +358,8 @@ impl Chat {
         if state.reserves(&group, &nick, &account) {
             return Err(ChatFault::Conflict);
         }
-        if standing.1 {
+        let is_silent = self.occupants.one_of(conversation, inbox).map(|it| it.silent);
+        if is_silent.unwrap_or(standing.1) {
             show.status = Box::default(); // a status would be a message
         }
         let title = state.title().into();

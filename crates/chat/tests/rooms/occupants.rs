@@ -342,6 +342,8 @@ fn a_moderator_takes_a_visitor_s_voice_and_gives_one_in_a_closed_room_until_it_l
     assert_eq!(world.says(BOB, "muted"), Err(ChatFault::Muted));
     assert_eq!(world.of_room(ANN, set("bob", true)), Ok(()), "who asks is told so");
     assert_eq!(world.devices[ANN].found, ["bob bob member silent"]);
+    let moderates = role("bob", RoomRole::Moderator);
+    assert_eq!(world.of_room(ANN, moderates), Err(ChatFault::Outranked), "it is muted still");
     world.leaves(CAROL);
     world.rest();
     assert_eq!(enter(&mut world, CAROL)[0], "carol carol visitor silent", "no more");
@@ -516,6 +518,39 @@ fn a_moderator_below_the_admins_kicks_gives_a_voice_and_the_subject_until_it_lea
         world.leaves(BOB);
         world.rest();
         assert_eq!(enter(&mut world, BOB)[0], "bob bob visitor silent", "no more");
+    }
+}
+
+#[test]
+fn a_list_gives_each_occupant_one_role_and_who_enters_anew_keeps_it() {
+    use RoomRole::{Moderator, None, Visitor};
+    let item = |whom: &str, role| {
+        let whom = match whom.contains('@') {
+            true => OccupantName::Account(address(whom)),
+            false => OccupantName::Nick(whom.into()),
+        };
+        RoleItem { whom, role, reason: "noise".into() }
+    };
+    for shards in 1..=3 {
+        let mut world = open(shards);
+        for at in [ANN, BOB, CAROL] {
+            enter(&mut world, at);
+        }
+        world.hears_of(ANN);
+        for other in ["carol", "CAROL", "carol@a.example"] {
+            let twice = vec![item("carol", None), item(other, Moderator)];
+            let twice = OccupancyAsk::SetRoles(twice);
+            assert_eq!(world.of_room(ANN, twice), Err(ChatFault::Invalid), "{other}");
+        }
+        assert_eq!(world.hears_of(ANN), [""; 0]);
+        assert_eq!(world.of_room(ANN, role("carol", Moderator)), Ok(()));
+        assert_eq!(enter(&mut world, CAROL)[0], "carol carol visitor moderator");
+        assert_eq!(world.of_room(CAROL, role("carol", Visitor)), Err(ChatFault::Forbidden));
+        assert_eq!(world.of_room(ANN, role("carol", Visitor)), Ok(()));
+        assert_eq!(enter(&mut world, CAROL)[0], "carol carol visitor silent");
+        world.leaves(CAROL);
+        world.rest();
+        assert_eq!(enter(&mut world, CAROL)[0], "carol carol visitor", "it had left");
     }
 }
 
