@@ -195,10 +195,12 @@ pub(super) fn asks_room(
             Some(destroy) => {
                 Ok(Reply::Ask(RoomWhat::Order(Ordering::destroy(room.clone(), &destroy)?)))
             }
-            None => {
-                let order = Ordering::configure(room.clone(), forms::wanted(asked)?);
-                Ok(Reply::Ask(RoomWhat::Order(order)))
-            }
+            None => Ok(match forms::wanted(asked)? {
+                Some(wanted) => {
+                    Reply::Ask(RoomWhat::Order(Ordering::configure(room.clone(), wanted)))
+                }
+                None => Reply::Now(String::new()),
+            }),
         },
         ("moderate", MODERATE, true, _) => {
             Ok(Reply::Ask(RoomWhat::Moderate(Moderating::of(room, asked)?)))

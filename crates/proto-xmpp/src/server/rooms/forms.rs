@@ -46,12 +46,12 @@ const REFUSED: [(&str, &[&str]); 6] = [
 /// How a room is wanted.
 pub(super) type Configuration = GroupSettings;
 
-/// The configuration in the form of a `query`; empty, if the form is cancelled.
-pub(super) fn wanted(query: &Element<'_, '_>) -> Result<Configuration, StanzaFault> {
+/// The configuration in the form of a `query`; none, if the form is cancelled.
+pub(super) fn wanted(query: &Element<'_, '_>) -> Result<Option<Configuration>, StanzaFault> {
     let form = query.child("x", FORMS).ok_or(StanzaFault::BadRequest)?;
     let mut wanted = Configuration::default();
     match form.attribute("type").as_deref() {
-        Some("cancel") => return Ok(wanted),
+        Some("cancel") => return Ok(None),
         Some("submit") => {}
         _ => return Err(StanzaFault::BadRequest),
     }
@@ -86,7 +86,7 @@ pub(super) fn wanted(query: &Element<'_, '_>) -> Result<Configuration, StanzaFau
             }
         }
     }
-    Ok(wanted)
+    Ok(Some(wanted))
 }
 
 fn truth(value: &str) -> Result<bool, StanzaFault> {
