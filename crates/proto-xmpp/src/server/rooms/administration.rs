@@ -17,8 +17,8 @@ use crate::jid::Jid;
 use crate::xml::scan::Element;
 use model::account::{AccountAddress, Addressee};
 use model::chat::{
-    Affiliation, AffiliationItem, ChatFault, GroupSettings, GroupVerb, OccupantName,
-    REASON_BYTES_MAX, RoleItem, RoomChange, RoomRole,
+    Affiliation, AffiliationItem, ChatFault, GroupSettings, GroupVerb, NICK_BYTES_MAX,
+    OccupantName, REASON_BYTES_MAX, RoleItem, RoomChange, RoomRole,
 };
 use std::collections::VecDeque;
 
@@ -278,7 +278,7 @@ fn affiliation_of(
             let account = account.filter(|it| !it.is_group());
             Whom::Account(account.ok_or(StanzaFault::ItemNotFound)?)
         }
-        (None, Some(nick)) => Whom::Nick(nick.as_ref().into()),
+        (None, Some(nick)) => Whom::Nick(nick_of(&nick)?),
         (None, None) => return Err(StanzaFault::BadRequest),
     };
     // Nobody bans itself (9.1).
@@ -295,7 +295,7 @@ fn role_of(item: &Element<'_, '_>) -> Result<RoleItem, StanzaFault> {
     let role = RoomRole::ALL.into_iter().find(|it| word.as_deref() == Some(it.word()));
     let role = role.ok_or(StanzaFault::BadRequest)?;
     let whom = match (item.attribute("nick"), item.attribute("jid")) {
-        (Some(nick), None) => OccupantName::Nick(nick.as_ref().into()),
+        (Some(nick), None) => OccupantName::Nick(nick_of(&nick)?),
         (_, Some(jid)) => {
             let account = Jid::parse(&jid).ok_or(StanzaFault::JidMalformed)?.account;
             let account = account.filter(|it| !it.is_group());
@@ -304,6 +304,11 @@ fn role_of(item: &Element<'_, '_>) -> Result<RoleItem, StanzaFault> {
         (None, None) => return Err(StanzaFault::BadRequest),
     };
     Ok(RoleItem { whom, role, reason: reason_of(item, MUC_ADMIN)? })
+}
+
+/// The nick that an item names; a longer one than nicks are is nobody's.
+fn nick_of(nick: &str) -> Result<Box<str>, StanzaFault> {
+    if nick.len() > NICK_BYTES_MAX { Err(StanzaFault::ItemNotFound) } else { Ok(nick.into()) }
 }
 
 /// The reason that an element gives for what it wants, in its namespace; nothing, if it has none.

@@ -21,6 +21,9 @@ const MEMBERS_LISTED_MAX: usize = 1_024;
 /// Bytes of reasons in a list of those who are banned, as XML; who has no room is there without.
 const REASONS_BYTES_MAX: usize = 128 * 1024;
 
+/// Longest list of occupants by role, bytes: many servers take no stanza above 512 KiB.
+const ROLES_BYTES_MAX: usize = 256 * 1024;
+
 /// Request for the state or the settings of a room.
 pub(super) struct Looking {
     pub(super) walk: Walk,
@@ -130,6 +133,9 @@ impl Listing {
     pub(super) fn take(&mut self, answer: RoomAnswer<'_>) -> Step {
         let page = match answer {
             RoomAnswer::Occupants(all) => {
+                if all.iter().map(|it| with_role(it).len()).sum::<usize>() > ROLES_BYTES_MAX {
+                    return Step::Refused(StanzaFault::PolicyViolation);
+                }
                 if let Wanted::Role(_, found) = &mut self.wanted {
                     *found = all.to_vec();
                 }
@@ -183,14 +189,7 @@ impl Listing {
             format!("<item affiliation='{affiliation}' jid='{jid}' nick='{nick}'/>")
         };
         if let Wanted::Role(_, found) = &self.wanted {
-            let item = |it: &Arc<Occupant>| {
-                let (affiliation, role) = (affiliation_of(it.role), it.room_role().word());
-                let (nick, jid) = (escaped(&it.nick), escaped(&full_jid(&it.account, &it.device)));
-                format!(
-                    "<item affiliation='{affiliation}' role='{role}' jid='{jid}' nick='{nick}'/>"
-                )
-            };
-            let items: String = found.iter().map(item).collect();
+            let items: String = found.iter().map(|it| with_role(it)).collect();
             return format!("<query xmlns='{MUC_ADMIN}'>{items}</query>");
         }
         let items: String = self.walk.found.iter().map(item).collect();
@@ -201,4 +200,11 @@ impl Listing {
 /// Name of a room: its title, if it has one.
 pub(super) fn name_of<'a>(room: &'a AccountAddress, title: &'a str) -> &'a str {
     if title.is_empty() { room.name() } else { title }
+}
+
+/// The item of an occupant in a list by role.
+fn with_role(it: &Occupant) -> String {
+    let (affiliation, role) = (affiliation_of(it.role), it.room_role().word());
+    let (nick, jid) = (escaped(&it.nick), escaped(&full_jid(&it.account, &it.device)));
+    format!("<item affiliation='{affiliation}' role='{role}' jid='{jid}' nick='{nick}'/>")
 }

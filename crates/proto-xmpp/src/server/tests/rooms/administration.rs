@@ -293,6 +293,18 @@ fn members_with_an_affiliation_or_a_role_are_listed() {
                 nick='March &amp; Hare'/>";
     assert!(shown.contains(item), "of occupants, as they are in the room: {shown}");
     let mut side = available();
+    says(&mut side, &admin("get", "<item role='visitor'/>"));
+    let (number, _) = asks_room(&mut side);
+    let long = Occupant { nick: "&".repeat(NICK_BYTES_MAX).into(), ..occupant(TWO[1]) };
+    let occupants = vec![Arc::new(long); ROLES_LISTED_MAX].into();
+    let shown = told(&mut side, ChatDelivery::Occupants { number, occupants });
+    assert!(shown.contains("<policy-violation"), "more than a stanza may have: {shown}");
+    let long = "x".repeat(NICK_BYTES_MAX + 1);
+    for item in ["role='visitor'", "affiliation='none'"] {
+        let item = format!("<item nick='{long}' {item}/>");
+        assert!(says(&mut available(), &admin("set", &item)).contains("<item-not-found"), "{item}");
+    }
+    let mut side = available();
     says(&mut side, &admin("get", "<item affiliation='outcast'/>"));
     let (number, range) = asks_for_members(&mut side);
     assert!(range.banned, "of those who are banned");
