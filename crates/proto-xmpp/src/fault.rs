@@ -122,7 +122,6 @@ impl StanzaFault {
             | ChatFault::Forbidden
             | ChatFault::LastOwner
             | ChatFault::Outranked
-            | ChatFault::BadPassword
             | ChatFault::Muted
             | ChatFault::GroupFull
             | ChatFault::ReadersUntold

@@ -87,7 +87,6 @@ faults! {
     =>
     LastOwner "last_owner" "A group keeps an owner of its server: make another account one first.";
     Outranked "outranked" "The role of the account concerned, or the wanted one, is too high.";
-    BadPassword "bad_password" "The room has a password, and this is another one, or none.";
 }
 
 /// A message that was refused.

@@ -502,7 +502,6 @@ fn fault_of(why: ChatFault) -> StanzaFault {
         | ChatFault::GroupsFull => StanzaFault::ResourceConstraint,
         ChatFault::LastOwner => StanzaFault::Conflict,
         ChatFault::Outranked => StanzaFault::NotAllowed,
-        ChatFault::BadPassword => StanzaFault::NotAuthorized,
         // It is invited, and decides by itself.
         ChatFault::InvitationNeeded | ChatFault::NotInChatroom => StanzaFault::NotAcceptable,
         ChatFault::NotMember => StanzaFault::NotAcceptable,
