@@ -549,9 +549,12 @@ pub(crate) struct Gap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::account::{AccountAddress, AccountId};
+    use model::chat::{ChatMessage, ClientMessageId, GroupMember, GroupVerb};
     use model::event;
     use serde_json::Value;
     use std::collections::BTreeSet;
+    use std::sync::Arc;
 
     /// Fields of every event, in addition to those of its kind.
     const OF_EACH: [&str; 3] = ["id", "type", "at_ms"];
@@ -577,5 +580,39 @@ mod tests {
             names.push(kind.name);
         }
         assert_eq!(names, event::STREAMED_NAMES);
+    }
+
+    #[test]
+    fn a_change_of_several_lines_has_the_first_one_and_the_further_ones() {
+        let address = |name| AccountAddress::parse(name, "a.example").expect("right");
+        let one = |verb, name| {
+            let members = vec![GroupMember { address: address(name), id: AccountId(1) }];
+            GroupChange { verb, title: "".into(), members }
+        };
+        let changes = [one(GroupVerb::Add, "frank"), one(GroupVerb::Promote, "frank")];
+        for (count, further) in [(1, None), (2, Some(("promote", "frank@a.example")))] {
+            let message = ChatMessage {
+                id: 1,
+                seq: 1,
+                at_ms: 1,
+                from: address("ann"),
+                device: "desk".into(),
+                to: address("lunch@conference.a.example"),
+                client_id: ClientMessageId([0; 16]),
+                content: GroupChange::content_of(&changes[..count]),
+                amended: None,
+            };
+            let what = ChatWhat::GroupChanged(Arc::new(message));
+            let told = ChatEvent::new("x", &events::ChatEvent { at_ms: 1, what });
+            let told = serde_json::to_value(told).expect("JSON");
+            assert_eq!(
+                (&told["verb"], &told["members"][0]),
+                (&"add".into(), &"frank@a.example".into())
+            );
+            let has = told
+                .get("further")
+                .map(|it| (it[0]["verb"].as_str(), it[0]["members"][0].as_str()));
+            assert_eq!(has, further.map(|(verb, name)| (Some(verb), Some(name))), "{told}");
+        }
     }
 }
