@@ -9,7 +9,7 @@
 //! change is over. Invariant: a change is judged by all changes before it, and by nothing else.
 
 use crate::accounts::fault_of;
-use crate::envelope::{self, Sender};
+use crate::envelope::{self, Sender, client_id_of};
 use crate::groups::state::{Most, Verdict, Wanted};
 use crate::groups::{Step, changes_of, fan_out};
 use crate::label::Route;
@@ -18,6 +18,7 @@ use crate::outbox::receivers::{Audience, Receivers};
 use crate::service::flow::Flow;
 use crate::word::{Cargo, ReplyTo, StoredMessage};
 use crate::{Chat, Effects};
+use base::hash::HashKey;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{
@@ -109,10 +110,35 @@ pub(super) async fn change_entered(
         Verdict::Change(changes) => changes,
     };
     let rows = chat.begin_change(now, order, &changes, fx);
-    let result = store_change(flow, order, &changes, rows).await;
+    let result = store_all(flow, order, &changes, rows).await;
     let (chat, now, fx) = flow.state();
     chat.group_entered_again(now, conversation, fx);
     result
+}
+
+/// Stores changes by one message; invitations, and what a channel does not announce, by messages of
+/// their own, which other accounts read. Answered by the first that the conversation has.
+async fn store_all(
+    flow: &mut Flow,
+    order: &ChangeOrder,
+    changes: &[GroupChange],
+    rows: Vec<Write>,
+) -> Result<StoredMessage, ChatFault> {
+    let is_apart = |change: &GroupChange| match order.group.is_channel() {
+        true => change.verb.is_about_subscribers(),
+        false => change.verb == GroupVerb::Invite,
+    };
+    let mut parts = changes.chunk_by(|a, b| is_apart(a) == is_apart(b));
+    let first = parts.next().ok_or(ChatFault::Unchanged)?;
+    let mut answer = store_change(flow, order, first, rows).await?;
+    for (n, part) in (1..).zip(parts) {
+        let order = order.part(flow.state().0.settings.home, n);
+        let stored = store_change(flow, &order, part, Vec::new()).await?;
+        if answer.seq == 0 {
+            answer = stored;
+        }
+    }
+    Ok(answer)
 }
 
 async fn store_change(
@@ -158,6 +184,24 @@ async fn store_change(
 }
 
 impl ChangeOrder {
+    /// The order whose message announces another part of the changes.
+    fn part(&self, home: HashKey, n: u8) -> ChangeOrder {
+        let client_id = client_id_of(home, &[b"part", &[n], &self.client_id.0]);
+        let ChangeOrder { route, is_operator, anew, moved, .. } = *self;
+        ChangeOrder {
+            once: home.of(&[&route.from.to_bytes(), &client_id.0]),
+            address: self.address.clone(),
+            device: self.device.clone(),
+            group: self.group.clone(),
+            wish: Wanted::Affiliations(Vec::new()),
+            client_id,
+            route,
+            is_operator,
+            anew,
+            moved,
+        }
+    }
+
     /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         let named = |address: &AccountAddress| 40 + address.as_str().len();
@@ -246,7 +290,7 @@ impl Chat {
         let own = changes_of(self.settings.home, route.conversation);
         let told_in = if is_quiet { 0..2 } else { 2..2 };
         write.append.to.splice(told_in, [own]);
-        write.append.ends = changes.iter().any(|it| it.verb.ends_membership());
+        write.append.ends = changes.iter().all(|it| it.verb.ends_membership());
         (message, write)
     }
 

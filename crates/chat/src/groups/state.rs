@@ -204,7 +204,9 @@ impl GroupState {
     pub(crate) fn inboxes(&mut self) -> Arc<[TimelineId]> {
         let here = self.members.keys().copied().filter(|it| it.space() != Space::Foreign);
         #[cfg(test)]
-        (self.listings += usize::from(self.inboxes.is_none()));
+        {
+            self.listings += usize::from(self.inboxes.is_none());
+        }
         self.inboxes.get_or_insert_with(|| here.collect()).clone()
     }
 

@@ -3,7 +3,7 @@
 
 use crate::world::{World, person};
 use model::account::AccountAddress;
-use model::chat::{Adding, ChatFault, GroupChange, GroupVerb, PrivacyWish};
+use model::chat::{Adding, Affiliation, ChatFault, GroupChange, GroupVerb, PrivacyWish};
 
 /// The first devices of four people.
 const ANN: usize = 0;
@@ -212,4 +212,54 @@ fn who_makes_groups_too_fast_or_too_many_is_told_so() {
     let group = world.list_groups(ANN).pop().expect("one of them");
     world.orders(ANN, GroupVerb::Dissolve, Some(&group), &[]).expect("an owner may");
     world.orders(ANN, GroupVerb::Create, None, &[]).expect("there is room");
+}
+
+/// Verbs of the changes of groups that a device got, by messages.
+fn verbs(world: &mut World, at: usize) -> Vec<Vec<GroupVerb>> {
+    world.texts(at);
+    let all = world.has(at).into_iter().map(|it| GroupChange::all_of(&it.content));
+    let all = all.filter(|changes| !changes.is_empty());
+    all.map(|changes| changes.iter().map(|it| it.verb).collect()).collect()
+}
+
+#[test]
+fn of_a_list_an_invited_account_reads_its_invitation_and_a_subscriber_nothing_of_subscribers() {
+    use GroupVerb::{Ban, Create, Invite, Join, Promote};
+    for (shards, border) in [(1, 0), (2, 0), (3, 0), (3, 1)] {
+        let mut world = world(shards, border);
+        adds(&mut world, BOB, Adding::Nobody);
+        world.orders(ANN, Create, None, &[2]).expect("made");
+        let lunch = group(&world);
+        let list = [
+            (1, Affiliation::Member, "welcome"),
+            (2, Affiliation::Outcast, "spam"),
+            (3, Affiliation::Admin, "of ours"),
+        ];
+        assert_eq!(world.affiliates(ANN, &lunch, &list), Ok(()));
+        assert_eq!(verbs(&mut world, BOB), [[Invite]], "{shards} shards, border {border}");
+        let invitation = world.has(BOB).pop().expect("it is there");
+        assert_eq!(&*invitation.content.text, "welcome");
+        assert_eq!(verbs(&mut world, CAROL).last(), Some(&vec![GroupVerb::Add, Promote, Ban]));
+        assert_eq!(verbs(&mut world, ANN).last(), Some(&vec![Invite]));
+        assert_eq!(world.affiliates(ANN, &lunch, &list), Err(ChatFault::Unchanged));
+    }
+    for shards in 1..=3 {
+        let mut world = world(shards, 0);
+        let news = AccountAddress::parse("news@channel.a.example", "").expect("right");
+        world.orders(ANN, Create, Some(&news), &[]).expect("made");
+        for at in [BOB, CAROL] {
+            world.orders(at, Join, Some(&news), &[]).expect("it subscribes");
+        }
+        let list = [
+            (2, Affiliation::Outcast, "spam"),
+            (1, Affiliation::Admin, ""),
+            (3, Affiliation::Admin, ""),
+        ];
+        assert_eq!(world.affiliates(ANN, &news, &list), Ok(()));
+        for at in [BOB, DAVE] {
+            assert_eq!(verbs(&mut world, at), [[Promote]], "{at}");
+            assert_eq!(world.says_to(at, &news, "read this"), Ok(()));
+        }
+        assert_eq!(world.lists(ANN, &news, (0, 0, 9)).map(|page| page.total), Ok(3));
+    }
 }

@@ -5,7 +5,7 @@
 //! Invariant: what is so already is no change; whoever is judged is judged by the state before all
 //! of them, and the group keeps an owner behind all of them.
 
-use super::{GroupState, Most, Named, Verdict};
+use super::{GroupState, Membership, Most, Named, Verdict};
 use base::hash::HashKey;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
@@ -13,7 +13,7 @@ use model::chat::{
     GroupMember, GroupRole as Role, GroupSettings, GroupVerb, REASON_BYTES_MAX,
 };
 use model::timeline::TimelineId;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// An account, and the affiliation that it is to have.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +34,9 @@ pub(crate) enum Consent {
     /// The account has blocked the other one.
     Refused,
 }
+
+/// A member that a list names, with its role, or an account that is invited.
+type Known<'a> = (&'a GroupMember, Option<Role>);
 
 /// Changes that one message is to announce.
 struct Changes(Vec<GroupChange>);
@@ -64,11 +67,10 @@ impl Changes {
 }
 
 /// The order in which changes of a list are made: whoever is banned cannot be added, and whoever is
-/// no member cannot become an admin.
+/// no member cannot become an admin. Invitations are last: they are announced apart.
 const ORDER: [GroupVerb; 10] = [
     GroupVerb::Unban,
     GroupVerb::Add,
-    GroupVerb::Invite,
     GroupVerb::AddOwner,
     GroupVerb::RemoveOwner,
     GroupVerb::Demote,
@@ -76,6 +78,7 @@ const ORDER: [GroupVerb; 10] = [
     GroupVerb::Remove,
     GroupVerb::Leave,
     GroupVerb::Ban,
+    GroupVerb::Invite,
 ];
 
 const fn affiliation_of(role: Role) -> Affiliation {
@@ -145,53 +148,52 @@ impl GroupState {
         let (mut changes, mut owners) = (Changes(Vec::new()), HashMap::new());
         let (mut added, mut invited) = (0, 0);
         for it in wanted {
-            let (address, id) = &it.account;
-            let member = members.get(address).copied();
+            let address = &it.account.0;
             let is_own = own == Some(address);
-            let is_invited = member.is_some_and(|(_, role)| role.is_none());
-            let now_is = match member.and_then(|(_, role)| role) {
-                Some(role) => affiliation_of(role),
-                None if self.banned.contains_key(address) => Affiliation::Outcast,
-                None => Affiliation::None,
-            };
             if it.reason.len() > REASON_BYTES_MAX {
                 return Err(ChatFault::TooLarge);
             }
-            let is_invitation_over = is_invited && it.affiliation == Affiliation::None;
-            if now_is == it.affiliation && !is_invitation_over {
-                continue;
+            // A member does not learn who is banned.
+            if rank == Role::Member && !is_own {
+                return Err(ChatFault::Forbidden);
             }
-            ranks((rank, is_own), now_is, it.affiliation)?;
-            let account = || Some(GroupMember { address: address.clone(), id: (*id)? });
-            let account = member.map(|(member, _)| member.clone()).or_else(account);
-            let account = account.ok_or(ChatFault::UnknownAccount)?;
-            owners.insert(address, it.affiliation == Affiliation::Owner);
-            for verb in self.steps(home, (it, &account), now_is, is_operator)? {
-                added += usize::from(verb == GroupVerb::Add);
-                invited += usize::from(verb == GroupVerb::Invite);
-                let verb =
-                    if is_own && verb == GroupVerb::Remove { GroupVerb::Leave } else { verb };
-                changes.put(verb, &it.reason, &account);
+            let all = members.get(address).map_or(&[][..], |all| all);
+            for (account, now_is, is_invited) in self.whose(it, all) {
+                let is_invitation_over = is_invited && it.affiliation == Affiliation::None;
+                if now_is == it.affiliation && !is_invitation_over {
+                    continue;
+                }
+                ranks((rank, is_own), now_is, it.affiliation)?;
+                let account = account.ok_or(ChatFault::UnknownAccount)?;
+                owners.insert(address, it.affiliation == Affiliation::Owner);
+                for verb in self.steps(home, (it, &account), now_is, is_operator)? {
+                    added += usize::from(verb == GroupVerb::Add);
+                    invited += usize::from(verb == GroupVerb::Invite);
+                    let verb =
+                        if is_own && verb == GroupVerb::Remove { GroupVerb::Leave } else { verb };
+                    changes.put(verb, &it.reason, &account);
+                }
             }
         }
         changes.0.sort_by_key(|it| ORDER.iter().position(|verb| *verb == it.verb));
         let bans = changes.0.iter().filter(|it| it.verb == GroupVerb::Ban);
-        let bans: usize = bans.map(|it| it.members.len()).sum();
+        let bans: HashSet<_> = bans.flat_map(|it| &it.members).map(|one| &one.address).collect();
         let len = self.len() + added;
         let is_full = added > 0 && len > most.members
             || invited > 0 && len + self.invited.len() + invited > most.members;
         if is_full {
             return Err(ChatFault::GroupFull);
         }
-        if bans > 0 && self.banned.len() + bans > most.banned {
+        if !bans.is_empty() && self.banned.len() + bans.len() > most.banned {
             return Err(ChatFault::BansFull);
         }
         let is_owner = |it: &GroupMember| owners.get(&it.address).copied();
-        let mut stay = self.members.iter().filter(|(inbox, it)| it.is_owner_here(inbox));
+        let owners_here = self.members.iter().filter(|(inbox, it)| it.is_owner_here(inbox));
+        let goes = |(_, it): (&TimelineId, &Membership)| is_owner(&it.member) == Some(false);
         let is_new = |it: &GroupMember| is_owner(it) == Some(true) && it.id != AccountId::FOREIGN;
-        let is_kept = stay.any(|(_, it)| is_owner(&it.member) != Some(false))
+        let is_kept = owners_here.clone().any(|it| !goes(it))
             || changes.0.iter().flat_map(|it| &it.members).any(is_new);
-        if !is_kept {
+        if owners_here.clone().any(goes) && !is_kept {
             return Err(ChatFault::LastOwner);
         }
         changes.verdict()
@@ -202,18 +204,48 @@ impl GroupState {
     fn named<'a>(
         &'a self,
         wanted: &'a [Affiliated],
-    ) -> Result<HashMap<&'a AccountAddress, (&'a GroupMember, Option<Role>)>, ChatFault> {
-        let named: HashMap<_, _> = wanted.iter().map(|it| (&it.account.0, ())).collect();
+    ) -> Result<HashMap<&'a AccountAddress, Vec<Known<'a>>>, ChatFault> {
+        let mut named: HashMap<_, _> = wanted.iter().map(|it| (&it.account.0, vec![])).collect();
         if wanted.len() > GROUP_NAMED_MAX {
             return Err(ChatFault::TooLarge);
         }
         if named.len() < wanted.len() {
             return Err(ChatFault::Invalid);
         }
-        let invited = self.invited.values().map(|it| (it, None));
-        let all = invited.chain(self.members.values().map(|it| (&it.member, Some(it.role))));
-        let all = all.filter(|(member, _)| named.contains_key(&member.address));
-        Ok(all.map(|(member, role)| (&member.address, (member, role))).collect())
+        let members = self.members.values().map(|it| (&it.member, Some(it.role)));
+        for it in members.chain(self.invited.values().map(|it| (it, None))) {
+            if let Some(all) = named.get_mut(&it.0.address) {
+                all.push(it);
+            }
+        }
+        Ok(named)
+    }
+
+    /// Those that are to have an affiliation, with what they have now, and whether they are invited.
+    /// Of several accounts of one name, of which the earlier are removed, the last gets it, and all
+    /// lose what is above it.
+    fn whose(
+        &self,
+        it: &Affiliated,
+        all: &[Known<'_>],
+    ) -> Vec<(Option<GroupMember>, Affiliation, bool)> {
+        let (address, id) = &it.account;
+        let known = |(member, role): &Known<'_>| {
+            let now_is = role.map_or(Affiliation::None, affiliation_of);
+            (Some((*member).clone()), now_is, role.is_none())
+        };
+        let is_given = it.affiliation > Affiliation::None;
+        let is_it = |(member, _): &Known<'_>| id.is_none_or(|id| member.id == id);
+        let has_it = all.iter().any(is_it);
+        let keeps = |it_is: &Known<'_>| is_it(it_is) || known(it_is).1 > it.affiliation;
+        let mut whose: Vec<_> = all.iter().filter(|it| !is_given || keeps(it)).map(known).collect();
+        if all.is_empty() || is_given && !has_it {
+            let is_banned = self.banned.contains_key(address);
+            let now_is = if is_banned { Affiliation::Outcast } else { Affiliation::None };
+            let account = id.map(|id| GroupMember { address: address.clone(), id });
+            whose.push((account, now_is, false));
+        }
+        whose
     }
 
     /// The verbs by which an account gets another affiliation than it has.
@@ -373,6 +405,9 @@ mod tests {
             ("carol", "carol", Owner, "forbidden"),
             ("carol", "carol", None, "leave carol"),
             ("carol", "frank", Member, "forbidden"),
+            ("carol", "frank", None, "forbidden"),
+            ("carol", "eve", Outcast, "forbidden"),
+            ("carol", "carol", Member, "unchanged"),
             ("frank", "frank", Member, "not_member"),
         ] {
             assert_eq!(sets(&state, by, &[(whom, affiliation)]), expected, "{by} {whom}");
@@ -408,6 +443,48 @@ mod tests {
     }
 
     #[test]
+    fn of_two_accounts_with_one_name_the_last_gets_a_role_and_both_lose_theirs() {
+        use Affiliation::{Admin, Member, None, Outcast, Owner};
+        let mut state = lunch();
+        let earlier = GroupMember { id: AccountId(7), ..member("carol") };
+        let change = |verb| GroupChange { verb, title: "".into(), members: vec![earlier.clone()] };
+        state.apply(HOME, 9, &change(GroupVerb::Add));
+        state.apply(HOME, 10, &change(GroupVerb::Promote));
+        for (affiliation, expected) in [
+            (None, "remove carol carol"),
+            (Outcast, "ban carol carol"),
+            (Member, "demote carol"),
+            (Admin, "promote carol"),
+            (Owner, "add-owner carol"),
+        ] {
+            assert_eq!(sets(&state, "ann", &[("carol", affiliation)]), expected);
+        }
+        let by = (member("ann").address.inbox(HOME, AccountId(1)), false);
+        let account = (earlier.address.clone(), Some(AccountId(1)));
+        let owner = |affiliation| Affiliated {
+            account: account.clone(),
+            affiliation,
+            reason: "".into(),
+            consent: Consent::Given,
+        };
+        match state.judge_affiliations(HOME, by, (&[owner(Owner)], MOST)) {
+            Ok(Verdict::Change(all)) => assert_eq!(all[0].members[0].id, AccountId(1)),
+            other => panic!("{other:?}"),
+        }
+        // Only the earlier one is a member: the account of now is added.
+        state.apply(
+            HOME,
+            11,
+            &GroupChange {
+                verb: GroupVerb::Remove,
+                title: "".into(),
+                members: vec![member("carol")],
+            },
+        );
+        assert_eq!(sets(&state, "ann", &[("carol", Member)]), "add carol, demote carol");
+    }
+
+    #[test]
     fn invited_accounts_take_a_place_as_members_do() {
         use Affiliation::{Member, Outcast};
         let mut state = lunch();
@@ -420,7 +497,7 @@ mod tests {
         assert_eq!(sets(&state, "ann", &second), "group_full", "of eight");
         assert_eq!(
             sets(&state, "ann", &[("shy4", Member), ("carol", Outcast)]),
-            "invite shy4, ban carol"
+            "ban carol, invite shy4"
         );
         assert_eq!(
             sets(&state, "ann", &[("shy4", Member), ("frank", Member)]),
