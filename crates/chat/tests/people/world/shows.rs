@@ -36,6 +36,8 @@ impl World {
         let session = self.devices[at].session.expect("it is here");
         let number = self.devices[at].number();
         let client_id = ClientMessageId((3 << 64 | u128::from(number)).to_be_bytes());
+        let said = (self.devices[at].account.clone(), client_id);
+        self.devices[at].waiting.insert(number, (said, String::new()));
         let ask = OccupancyAsk::Change { client_id, change };
         let asked = OccupancyRequest { session, number, group: group.clone().into(), ask };
         self.ask(at, ChatRequest::Room(Box::new(asked)));
