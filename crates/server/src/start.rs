@@ -427,12 +427,10 @@ impl RunningServer {
     fn let_go(&self, over_ms: u32, to: OtherServers) {
         self.live.stops.store(true, Ordering::Relaxed);
         self.switchboard.set_draining(true);
-        // While the shards still hear it: what waits for a platform is put off.
+        // Before the shards go: they hear what is put off, they answer the API, and a push may wait
+        // for its device.
         self.notices.platforms.close();
-        if let Some(api) = &self.api {
-            // Before the shards go: they are who answers, and a push may wait for its device.
-            api.finish();
-        }
+        self.api.iter().for_each(|api| api.finish());
         self.live.bridges.lock().unwrap_or_else(PoisonError::into_inner).stop();
         drop(self.federation.lock().unwrap_or_else(PoisonError::into_inner).take());
         if !self.switchboard.drain(over_ms, to) {

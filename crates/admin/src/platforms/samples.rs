@@ -1,4 +1,4 @@
-//! What the tests of platforms send.
+//! Pushes for the tests of platforms.
 
 use model::id::{MessageId, ProductKey};
 use model::push::{Priority, Push};

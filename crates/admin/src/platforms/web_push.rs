@@ -102,8 +102,8 @@ impl WebPush {
         self.endpoints.iter().map(|it| &**it).find(allows)
     }
 
-    /// What it means that a request to this origin got no answer. Anybody may invent a subdomain:
-    /// one that cannot be reached says nothing about the service.
+    /// Meaning of a request to this origin that got no answer. Anybody may invent a subdomain: one
+    /// that cannot be reached says nothing about the service.
     fn unanswered(&self, origin: &str, error: &ureq::Error) -> Verdict {
         let is_invented = self.entry(origin).is_some_and(|entry| entry.contains("*."));
         let words = outward::failure(error);
