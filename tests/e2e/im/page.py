@@ -243,12 +243,13 @@ class PageCase(CommandLine, Case):
     """Tests with a browser; each person has a context of their own: storage, sockets, tabs."""
 
     SHARED = False
+    CHANGES = PAGE
 
     def setUp(self):
         super().setUp()
         if not Chromium.path():
             raise unittest.SkipTest("Chromium could not be installed: NO PAGE WAS TRIED")
-        self.server = self.start(PAGE)
+        self.server = self.start(self.CHANGES)
         self.chromium = Chromium()
         self.addCleanup(self.chromium.close)
 
