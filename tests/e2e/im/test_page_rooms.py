@@ -52,8 +52,9 @@ class RoomsOnThePage(PageCase):
         self.configures(roomname="Tea")
         # The list has the new title.
         ann.choose("Tea")
-        self.ends(ann, "You renamed the group to “Tea”; you unlocked the group: everyone who knows its "
-                       "address can join; you made the group public: it is in the list of groups")
+        self.ends(ann, "You renamed the group to “Tea”; you unlocked the group: everyone who knows "
+                       "its address can join; you made the group public: it is in the list of "
+                       "groups")
         self.affiliates(bob="owner", dave="admin")
         bob.choose("Tea")
         self.ends(bob, "ann added you, dave; ann made you an owner; ann made dave an admin")
