@@ -493,8 +493,7 @@ impl Content {
     /// itself says such.
     pub const GROUP: u16 = 3;
 
-    /// The kind of a message that calls another one back: [`Recall`]. Only the service itself says
-    /// such.
+    /// The kind of a message that calls another one back, [`Recall`]; only the service says such.
     pub const RECALL: u16 = 4;
 
     /// The kind that a message has which was called back: it says nothing any more.

@@ -221,9 +221,9 @@ impl GroupState {
         Ok(named)
     }
 
-    /// Those that are to have an affiliation, with what they have now, and whether they are invited.
-    /// Of several accounts of one name, of which the earlier are removed, the last gets it, and all
-    /// lose what is above it.
+    /// Those that are to have an affiliation, with what they have now, and whether they are
+    /// invited. Of several accounts of one name, of which the earlier are removed, the last gets
+    /// it, and all lose what is above it.
     fn whose(
         &self,
         it: &Affiliated,

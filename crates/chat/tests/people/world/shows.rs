@@ -19,8 +19,8 @@ impl World {
         self.rest();
     }
 
-    /// Gives accounts affiliations with a group, for reasons; returns the answer, when everything is
-    /// at rest.
+    /// Gives accounts affiliations with a group, for reasons; returns the answer, when everything
+    /// is at rest.
     pub fn affiliates(
         &mut self,
         at: usize,
