@@ -220,6 +220,7 @@ impl World {
                 }
                 device.news.push(happened(&news.event));
             }
+            ChatDelivery::Rejected(it) => device.answer = Some(Err(it.why)),
             ChatDelivery::Transient(it) => device.news.push(format!("transient of {}", it.from)),
             ChatDelivery::Failed { number, why } => {
                 if device.place == Place::Entering(number) {
