@@ -296,7 +296,7 @@ fn members_with_an_affiliation_or_a_role_are_listed() {
     says(&mut side, &admin("get", "<item role='visitor'/>"));
     let (number, _) = asks_room(&mut side);
     let long = Occupant { nick: "&".repeat(NICK_BYTES_MAX).into(), ..occupant(TWO[1]) };
-    let occupants = vec![Arc::new(long); ROLES_LISTED_MAX].into();
+    let occupants = std::iter::repeat_n(Arc::new(long), ROLES_LISTED_MAX).collect();
     let shown = told(&mut side, ChatDelivery::Occupants { number, occupants });
     assert!(shown.contains("<policy-violation"), "more than a stanza may have: {shown}");
     let long = "x".repeat(NICK_BYTES_MAX + 1);
