@@ -261,6 +261,12 @@ impl Shared {
         self.ask_within(command, Duration::ZERO).await
     }
 
+    /// Refuses a product that does not exist, with a fault that names it.
+    pub(crate) async fn knows_product(&self, product: &ProductKey) -> Result<(), Fault> {
+        let (product, names) = (product.clone(), Some(Vec::new()));
+        self.ask(Command::Push(PushCommand::Segments { product, names })).await.map(|_| ())
+    }
+
     /// As [`ask`](Self::ask), for a command that may itself wait for `more`.
     pub(crate) async fn ask_within(
         &self,

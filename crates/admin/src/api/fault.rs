@@ -200,6 +200,7 @@ impl Fault {
         let (code, message) = match what {
             "product" => ("unknown_product", "unknown product"),
             "device" => ("unknown_device", "unknown device"),
+            "platform" => ("unknown_platform", "unknown platform"),
             "push" => ("unknown_push", "unknown push, or it is no longer remembered"),
             "client" => ("unknown_client", "unknown client: no session with this identifier"),
             "subscription" => {
@@ -309,6 +310,11 @@ impl Fault {
             "unknown segment {name}: GET /v1/products/PRODUCT/segments lists those of the product"
         );
         Fault::new(StatusCode::NOT_FOUND, "unknown_segment", message)
+    }
+
+    /// A platform of no section of the configuration.
+    pub(crate) fn unknown_platform(message: String) -> Fault {
+        Fault { message, ..Fault::unknown("platform") }
     }
 
     /// No further device may belong to the user.

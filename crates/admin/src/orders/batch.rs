@@ -29,7 +29,7 @@ pub(crate) const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub(crate) struct BatchBody {
     /// Key of the product.
     #[schemars(with = "ProductName")]
-    product: String,
+    pub(crate) product: String,
     /// Content of the messages that have none of their own.
     template: Option<TemplateBody>,
     /// The messages, one for each device.

@@ -23,6 +23,7 @@ mod samples;
 mod web_push;
 mod xiaomi;
 
+use crate::fault::Fault;
 use crate::outward;
 use crate::push_gateway::NotifiedReply;
 use crate::webhook::WallClock;
@@ -301,19 +302,29 @@ impl Platforms {
         }
     }
 
-    /// Whether a token belongs to one of the platforms; an error says what is wrong.
-    pub(crate) fn check(&self, token: &PlatformToken) -> Result<(), String> {
-        let Some(platform) = self.named(&token.platform) else {
+    /// Refuses the name of no platform, with a fault that names those that exist.
+    pub(crate) fn knows(&self, name: &str) -> Result<(), Fault> {
+        self.known(name).map(|_| ())
+    }
+
+    fn known(&self, name: &str) -> Result<&Arc<Platform>, Fault> {
+        self.named(name).ok_or_else(|| {
             let names: Vec<_> = self.all.iter().map(|it| it.name()).collect();
-            return Err(match names.is_empty() {
+            Fault::unknown_platform(match names.is_empty() {
                 true => "no platform is configured: add a section [platform.NAME]".into(),
                 false => format!("`platform` must be one of: {}", names.join(", ")),
-            });
-        };
+            })
+        })
+    }
+
+    /// Whether a token belongs to one of the platforms; a fault says what is wrong.
+    pub(crate) fn check(&self, token: &PlatformToken) -> Result<(), Fault> {
+        let platform = self.known(&token.platform)?;
         match token.is_allowed() {
-            true => platform.gateway().check(&token.token),
+            true => platform.gateway().check(&token.token).map_err(Fault::bad),
             false => {
-                Err(format!("the token must have 1 to {} bytes", PlatformToken::TOKEN_BYTES_MAX))
+                let max = PlatformToken::TOKEN_BYTES_MAX;
+                Err(Fault::bad(format!("the token must have 1 to {max} bytes")))
             }
         }
     }

@@ -115,8 +115,11 @@ pub(crate) async fn register(
     of: OfDevice,
     body: Body<PlatformBody>,
 ) -> Told<DevicePlatform> {
-    let token = body.read()?.token()?;
-    api.settings.platforms.check(&token).map_err(Fault::bad)?;
+    let read = body.read()?;
+    api.knows_product(&of.0).await?;
+    api.settings.platforms.knows(&read.platform)?;
+    let token = read.token()?;
+    api.settings.platforms.check(&token)?;
     set_platform(&api, of, Some(token)).await
 }
 

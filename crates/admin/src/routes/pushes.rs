@@ -72,13 +72,13 @@ pub(crate) async fn batch(
     Extension(caller): Extension<Caller>,
     body: Body<BatchBody>,
 ) -> Result<(Extension<About>, Json<answers::PushBatchOutcomes>), Fault> {
-    let orders = read_batch(&api, body).await?;
+    let (product, read) = read_batch(&api, body).await?;
+    caller.is_for(product.as_str())?;
+    // An unknown product is an error of the whole batch: it is looked up before anything is sent.
+    api.knows_product(&product).await?;
+    let orders = read?;
     let devices: Vec<DeviceId> = orders.iter().flat_map(named).collect();
     let all = PushOrder { target: PushTarget::Devices(devices), ..orders[0].clone() };
-    caller.is_for(all.product.as_str())?;
-    // An unknown product is an error of the whole batch: it is looked up before anything is sent.
-    let (product, names) = (all.product.clone(), Some(Vec::new()));
-    api.ask(Command::Push(PushCommand::Segments { product, names })).await?;
     refuse_elsewhere(&api, &all).await?;
     let about = Extension(About(format!("batch {}", about(&all))));
     let pose = |order: PushOrder| {
@@ -112,12 +112,17 @@ fn named(order: &PushOrder) -> Vec<DeviceId> {
     }
 }
 
-/// The orders in a batch, which is read beside the tasks of other requests if it is large.
-async fn read_batch(api: &Arc<Shared>, body: Body<BatchBody>) -> Result<Vec<PushOrder>, Fault> {
+/// The product of a batch, and its orders. A large batch is read beside the tasks of other requests.
+async fn read_batch(
+    api: &Arc<Shared>,
+    body: Body<BatchBody>,
+) -> Result<(ProductKey, Result<Vec<PushOrder>, Fault>), Fault> {
     let (api, is_large) = (Arc::clone(api), body.0.len() > READ_BYTES_MAX);
     let read = move || {
         let (limits, now_ms) = (&api.limits(), (api.settings.wall_ms)());
-        body.read()?.orders(limits, now_ms, || api.control.next_id())
+        let body = body.read()?;
+        let product = orders::product(&body.product)?;
+        Ok((product, body.orders(limits, now_ms, || api.control.next_id())))
     };
     match is_large {
         true => tokio::task::spawn_blocking(read).await.map_err(|_| Fault::internal())?,
