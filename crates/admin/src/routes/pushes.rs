@@ -112,7 +112,7 @@ fn named(order: &PushOrder) -> Vec<DeviceId> {
     }
 }
 
-/// The product of a batch, and its orders. A large batch is read beside the tasks of other requests.
+/// The product of a batch, and its orders. A large one is read beside the tasks of other requests.
 async fn read_batch(
     api: &Arc<Shared>,
     body: Body<BatchBody>,
