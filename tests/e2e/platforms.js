@@ -1,7 +1,8 @@
 // Stand-ins of push services, with nothing but Node's own modules. They check what a server sends
 // as the services do, decrypt it with the subscriber's key, and answer as they are told.
 //
-// It prints a line of JSON for each thing that happens, and reads lines of JSON as orders:
+// It prints a line of JSON for each thing that happens, and reads lines of JSON as orders. It answers
+// each order by one line; {"done": true} where nothing else is named:
 //   {"subscribe": NAME}      a Web Push subscription; it is printed
 //   {"account": true}        the file of a service account of FCM; it is printed
 //   {"apns": {certificate, key, authority, signer}}   Apple's service, with the files of its own
@@ -245,6 +246,7 @@ readline.createInterface({ input: process.stdin }).on("line", (line) => {
     for (const response of hanging) response.writeHead(order.release).end();
     hanging.clear();
   }
+  if (order.answers || order.token_answers || order.release) say({ done: true });
   if (order.apns) apple(order.apns);
   if (order.account) {
     const { publicKey, privateKey } = crypto.generateKeyPairSync("rsa", { modulusLength: 2048 });

@@ -40,22 +40,21 @@ class StandIn:
             return self.told.pop(0)
 
     def order(self, **order):
+        """What the services answer to an order, when they have carried it out."""
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
+        return self._told()
 
     def subscribe(self, name):
-        self.order(subscribe=name)
-        return self._told()
+        return self.order(subscribe=name)
 
     def account(self):
         """The file of a service account of FCM."""
-        self.order(account=True)
-        return self._told()
+        return self.order(account=True)
 
     def apple(self, **files):
         """The URL of Apple's service."""
-        self.order(apns=files)
-        return f"https://localhost:{self._told()['apns']}"
+        return f"https://localhost:{self.order(apns=files)['apns']}"
 
     def answer(self, *answers, to="answers"):
         self.order(**{to: list(answers)})
