@@ -1,9 +1,9 @@
 //! Apple Push Notification service: HTTP/2, with tokens that a key signs or a client certificate.
 
-use super::http2::{Answer, Endpoint, Http2};
+use super::http2::{Endpoint, Http2};
 use super::jwt::EcKey;
 use super::message::{Content, Message};
-use super::{ApnsIdentity, Gateway, Verdict, Whose, Wire, words};
+use super::{Answer, ApnsIdentity, Gateway, Verdict, Whose, Wire};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -71,10 +71,7 @@ impl Apns {
 
     fn judged(&self, answer: &Answer) -> Verdict {
         let reason = serde_json::from_slice::<Fault>(&answer.body).map(|fault| fault.reason);
-        let after_ms = answer.headers.get("retry-after").and_then(|it| it.to_str().ok());
-        let after_ms = after_ms.and_then(|text| text.trim().parse::<u32>().ok());
-        let after_ms = after_ms.map(|seconds| u64::from(seconds) * 1_000);
-        let words = words(answer.status, &answer.body);
+        let (words, after_ms) = (answer.words(), answer.after_ms);
         match (answer.status, reason.as_deref().unwrap_or("")) {
             (200, _) => Verdict::Accepted,
             (410, _) => Verdict::Dead,
@@ -119,10 +116,6 @@ impl Signer {
 impl Gateway for Apns {
     fn kind(&self) -> &'static str {
         "apns"
-    }
-
-    fn service<'a>(&'a self, _: &'a str) -> &'a str {
-        ""
     }
 
     fn check(&self, token: &str) -> Result<(), String> {
@@ -247,7 +240,6 @@ fn tls(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::http::HeaderMap;
     use base64::Engine;
 
     #[test]
@@ -263,7 +255,7 @@ mod tests {
         let apns = Apns::new(&identity, ("app", ""), None, 1_000).expect("good");
         let judged = |status, reason: &str| {
             let body = json!({"reason": reason}).to_string().into_bytes();
-            apns.judged(&Answer { status, headers: HeaderMap::new(), body })
+            apns.judged(&Answer { status, body, after_ms: None })
         };
         let denied = |verdict| match verdict {
             Verdict::Denied(_, whose) => whose,

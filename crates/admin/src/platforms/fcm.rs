@@ -6,8 +6,7 @@
 use super::jwt::RsaKey;
 use super::message::{Content, Message};
 use super::oauth::AccessToken;
-use super::{Gateway, Verdict, Whose, Wire, body_of, retry_after_ms, words};
-use crate::outward;
+use super::{Gateway, Verdict, Whose, Wire, address, post, words};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -73,7 +72,7 @@ impl Fcm {
         super::encrypted("key_file: token_uri", &account.token_uri)?;
         let key = RsaKey::read(account.private_key.as_bytes())
             .map_err(|why| format!("key_file: private_key {why}"))?;
-        let url = if url.is_empty() { URL } else { url.trim_end_matches('/') };
+        let url = address(url, URL);
         let url = format!("{url}/v1/projects/{}/messages:send", account.project_id);
         Ok(Fcm { account, key, url, access: AccessToken::default() })
     }
@@ -96,14 +95,6 @@ impl Gateway for Fcm {
         "fcm"
     }
 
-    fn service<'a>(&'a self, _: &'a str) -> &'a str {
-        ""
-    }
-
-    fn check(&self, token: &str) -> Result<(), String> {
-        super::plain(token)
-    }
-
     fn send(&self, wire: &mut Wire, message: &Message<'_>) -> Verdict {
         let access = match self.access(wire, message.now_s) {
             Ok(access) => access,
@@ -112,16 +103,12 @@ impl Gateway for Fcm {
         let body = message.fitted(MESSAGE_BYTES_MAX, |content, fetch| {
             json!({"message": told(message, content, fetch)}).to_string()
         });
-        let request = outward::post(&wire.agent, &self.url);
-        let mut answer =
-            match request.header("Authorization", format!("Bearer {access}")).send(body) {
-                Ok(answer) => answer,
-                Err(error) => return Verdict::Failed(outward::failure(&error), Whose::All, None),
-            };
-        let (status, after_ms) = (answer.status().as_u16(), retry_after_ms(&answer));
-        let told = body_of(&mut answer);
-        let verdict = judged(status, &told, after_ms);
-        if status == 401 && matches!(verdict, Verdict::Denied(_, Whose::All)) {
+        let answer = match post(wire, &self.url, &access, body) {
+            Ok(answer) => answer,
+            Err(verdict) => return verdict,
+        };
+        let verdict = judged(answer.status, &answer.body, answer.after_ms);
+        if answer.status == 401 && matches!(verdict, Verdict::Denied(_, Whose::All)) {
             self.access.forget(&access);
         }
         verdict

@@ -5,8 +5,9 @@
 //! then made once more, over a new one. Invariant: a request ends within its time, and a connection
 //! over which it got no answer ends with it.
 
+use super::{ANSWER_BYTES_MAX, Answer};
 use axum::body::Bytes;
-use axum::http::{HeaderMap, Request};
+use axum::http::Request;
 use h2::client::SendRequest;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
@@ -17,9 +18,6 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
-
-/// Bytes of an answer that are read.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// How long a connection may be unused: after that, firewalls begin to forget it.
 const UNUSED_MAX: Duration = Duration::from_secs(60);
@@ -48,16 +46,6 @@ impl Drop for Link {
     fn drop(&mut self) {
         self.driver.abort();
     }
-}
-
-/// An answer.
-pub(super) struct Answer {
-    /// Its status.
-    pub status: u16,
-    /// Its headers.
-    pub headers: HeaderMap,
-    /// Its body, as far as it was read.
-    pub body: Vec<u8>,
 }
 
 impl Endpoint {
@@ -157,7 +145,7 @@ async fn exchange(
         body.extend_from_slice(&part);
     }
     link.used = Instant::now();
-    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+    Ok(Answer::new(head.status, &head.headers, body))
 }
 
 #[cfg(test)]

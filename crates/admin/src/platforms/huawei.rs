@@ -5,8 +5,7 @@
 
 use super::message::{Content, Message};
 use super::oauth::AccessToken;
-use super::{Gateway, Verdict, Whose, Wire, body_of, retry_after_ms, words};
-use crate::outward;
+use super::{Gateway, Verdict, Whose, Wire, address, post};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -32,7 +31,7 @@ pub(super) struct Huawei {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct Outcome {
     code: String,
 }
 
@@ -42,7 +41,7 @@ impl Huawei {
         if app.is_empty() || secret.is_empty() {
             return Err("set app to the app's id, and secret_file to a file with its secret".into());
         }
-        let url = if url.is_empty() { URL } else { url.trim_end_matches('/') };
+        let url = address(url, URL);
         let token_url = if token_url.is_empty() { TOKEN_URL } else { token_url };
         Ok(Huawei {
             url: format!("{url}/v1/{app}/messages:send"),
@@ -57,14 +56,6 @@ impl Huawei {
 impl Gateway for Huawei {
     fn kind(&self) -> &'static str {
         "huawei"
-    }
-
-    fn service<'a>(&'a self, _: &'a str) -> &'a str {
-        ""
-    }
-
-    fn check(&self, token: &str) -> Result<(), String> {
-        super::plain(token)
     }
 
     fn send(&self, wire: &mut Wire, message: &Message<'_>) -> Verdict {
@@ -83,17 +74,14 @@ impl Gateway for Huawei {
             let message = told(message, content, fetch);
             json!({"validate_only": false, "message": message}).to_string()
         });
-        let request = outward::post(&wire.agent, &self.url);
-        let mut answer =
-            match request.header("Authorization", format!("Bearer {access}")).send(body) {
-                Ok(answer) => answer,
-                Err(error) => return Verdict::Failed(outward::failure(&error), Whose::All, None),
-            };
-        let (status, after_ms) = (answer.status().as_u16(), retry_after_ms(&answer));
-        let told = body_of(&mut answer);
-        let code = serde_json::from_slice::<Answer>(&told).map_or(String::new(), |it| it.code);
-        let words = words(status, &told);
-        match (status, &*code) {
+        let answer = match post(wire, &self.url, &access, body) {
+            Ok(answer) => answer,
+            Err(verdict) => return verdict,
+        };
+        let told = serde_json::from_slice::<Outcome>(&answer.body);
+        let code = told.map_or(String::new(), |it| it.code);
+        let (words, after_ms) = (answer.words(), answer.after_ms);
+        match (answer.status, &*code) {
             (200, "80000000") => Verdict::Accepted,
             // The only token was not valid.
             (200, "80100000" | "80300007") => Verdict::Dead,

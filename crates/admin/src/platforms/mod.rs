@@ -37,12 +37,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
 use std::sync::Arc;
+use ureq::http::{HeaderMap, Response, StatusCode};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
-use ureq::{Agent, Body, http::Response};
+use ureq::{Agent, Body};
 pub use web_push::WEB_PUSH_ENDPOINTS;
 
 /// Bytes of an answer that are read.
-const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes of an answer that a line of the log shows.
 const SHOWN_BYTES_MAX: usize = 200;
@@ -201,10 +202,14 @@ trait Gateway: Send + Sync {
     }
 
     /// Which of the platform's services takes pushes for this token: they fail independently.
-    fn service<'a>(&'a self, token: &'a str) -> &'a str;
+    fn service<'a>(&'a self, _token: &'a str) -> &'a str {
+        ""
+    }
 
     /// Whether a token has the right form; an error says what is wrong.
-    fn check(&self, token: &str) -> Result<(), String>;
+    fn check(&self, token: &str) -> Result<(), String> {
+        plain(token)
+    }
 
     /// Sends a push, and waits for the answer.
     fn send(&self, wire: &mut Wire, message: &Message<'_>) -> Verdict;
@@ -242,6 +247,39 @@ enum Whose {
     ThisToken,
     /// Those to this token, whatever others do.
     ThisTokenAlone,
+}
+
+/// Answer of a service.
+struct Answer {
+    status: u16,
+    /// As far as it was read.
+    body: Vec<u8>,
+    /// How long the service asks to rest, milliseconds.
+    after_ms: Option<u64>,
+}
+
+impl Answer {
+    fn new(status: StatusCode, headers: &HeaderMap, body: Vec<u8>) -> Answer {
+        let after = headers.get("Retry-After").and_then(|it| it.to_str().ok());
+        let after_s = after.and_then(|text| text.trim().parse::<u32>().ok());
+        Answer {
+            status: status.as_u16(),
+            body,
+            after_ms: after_s.map(|seconds| u64::from(seconds) * 1_000),
+        }
+    }
+
+    /// Reads the rest of an answer.
+    fn read(mut answer: Response<Body>) -> Answer {
+        let limited = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX as u64);
+        let body = limited.read_to_vec().unwrap_or_default();
+        Answer::new(answer.status(), answer.headers(), body)
+    }
+
+    /// It in words, for the log.
+    fn words(&self) -> String {
+        words(self.status, &self.body)
+    }
 }
 
 /// The platforms of the configuration.
@@ -411,17 +449,6 @@ fn put<const N: usize>(object: &mut Map<String, Value>, texts: [(&str, Option<St
     object.extend(texts.map(|(name, text)| (name.into(), Value::String(text))));
 }
 
-/// How long a service asks to rest, milliseconds.
-fn retry_after_ms(answer: &Response<Body>) -> Option<u64> {
-    let text = answer.headers().get("Retry-After")?.to_str().ok()?;
-    text.trim().parse::<u32>().ok().map(|seconds| u64::from(seconds) * 1_000)
-}
-
-/// The body of an answer, as far as it is read.
-fn body_of(answer: &mut Response<Body>) -> Vec<u8> {
-    answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec().unwrap_or_default()
-}
-
 /// An answer, in words for the log.
 fn words(status: u16, body: &[u8]) -> String {
     let shown = String::from_utf8_lossy(&body[..body.len().min(SHOWN_BYTES_MAX)]);
@@ -429,6 +456,23 @@ fn words(status: u16, body: &[u8]) -> String {
         "" => format!("status {status}"),
         shown => format!("status {status}: {}", base::text::quoted(shown)),
     }
+}
+
+/// The address that the operator names, or the platform's own.
+fn address<'a>(url: &'a str, own: &'a str) -> &'a str {
+    if url.is_empty() { own } else { url.trim_end_matches('/') }
+}
+
+/// Posts JSON with an access token.
+fn post(wire: &Wire, url: &str, access: &str, body: String) -> Result<Answer, Verdict> {
+    let request =
+        outward::post(&wire.agent, url).header("Authorization", format!("Bearer {access}"));
+    request.send(body).map(Answer::read).map_err(|error| unanswered(&error))
+}
+
+/// The meaning of a request without an answer.
+fn unanswered(error: &ureq::Error) -> Verdict {
+    Verdict::Failed(outward::failure(error), Whose::All, None)
 }
 
 #[cfg(test)]

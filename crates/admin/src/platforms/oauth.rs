@@ -3,7 +3,7 @@
 //! Invariant: one request for a token is under way at a time; while the token service fails, it is
 //! asked once a second at most, and who waited for a request that failed does not ask again.
 
-use super::{Verdict, Whose, body_of, retry_after_ms, words};
+use super::{Answer, Verdict, Whose};
 use crate::outward;
 use serde::Deserialize;
 use std::sync::{Mutex, PoisonError};
@@ -31,9 +31,9 @@ struct Held {
     fault: Option<(Verdict, Instant)>,
 }
 
-/// Answer of a token service.
+/// Token that a token service has issued.
 #[derive(Deserialize)]
-struct Answer {
+struct Issued {
     access_token: String,
     expires_in: u64,
 }
@@ -63,7 +63,7 @@ impl AccessToken {
         };
         let asked = ask(agent, url, form);
         match asked {
-            Ok(Answer { access_token, expires_in }) => {
+            Ok(Issued { access_token, expires_in }) => {
                 let used_s = expires_in.min(USED_S_MAX).saturating_sub(RENEWED_S).max(1);
                 held.token = Some((access_token.clone(), now_s + used_s));
                 Ok(access_token)
@@ -84,20 +84,18 @@ impl AccessToken {
     }
 }
 
-fn ask(agent: &Agent, url: &str, form: Vec<(&'static str, String)>) -> Result<Answer, Verdict> {
+fn ask(agent: &Agent, url: &str, form: Vec<(&'static str, String)>) -> Result<Issued, Verdict> {
     let failed = |words: String, after_ms| {
         Verdict::Failed(format!("token service: {words}"), Whose::All, after_ms)
     };
-    let mut answer =
-        agent.post(url).send_form(form).map_err(|error| failed(outward::failure(&error), None))?;
-    let (status, after_ms) = (answer.status().as_u16(), retry_after_ms(&answer));
-    let told = body_of(&mut answer);
-    match status {
-        200..=299 => serde_json::from_slice(&told)
+    let answer = agent.post(url).send_form(form).map(Answer::read);
+    let answer = answer.map_err(|error| failed(outward::failure(&error), None))?;
+    match answer.status {
+        200..=299 => serde_json::from_slice(&answer.body)
             .map_err(|_| failed("its answer has no access_token and expires_in".into(), None)),
-        408 | 429 | 500..=599 => Err(failed(words(status, &told), after_ms)),
+        408 | 429 | 500..=599 => Err(failed(answer.words(), answer.after_ms)),
         _ => {
-            let words = format!("token service: {}", words(status, &told));
+            let words = format!("token service: {}", answer.words());
             Err(Verdict::Denied(words, Whose::All))
         }
     }

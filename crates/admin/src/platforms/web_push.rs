@@ -6,7 +6,7 @@
 
 use super::jwt::EcKey;
 use super::message::Message;
-use super::{Gateway, Verdict, Whose, Wire, body_of, retry_after_ms, words};
+use super::{Answer, Gateway, Verdict, Whose, Wire, unanswered, words};
 use crate::outward;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -110,11 +110,11 @@ impl WebPush {
         match error {
             ureq::Error::Http(_) | ureq::Error::BadUri(_) => Verdict::Dead,
             ureq::Error::BodyExceedsLimit(_) => Verdict::Refused(words),
-            ureq::Error::Timeout(_) => Verdict::Failed(words, Whose::All, None),
+            ureq::Error::Timeout(_) => unanswered(error),
             _ if is_invented => {
                 Verdict::Failed(words, Whose::ThisTokenAlone, Some(UNREACHABLE_REST_MS))
             }
-            _ => Verdict::Failed(words, Whose::All, None),
+            _ => unanswered(error),
         }
     }
 
@@ -186,12 +186,11 @@ impl Gateway for WebPush {
             .header("Topic", message.topic())
             .header("Urgency", urgency(message))
             .send(&body[..]);
-        let mut answer = match sent {
-            Ok(answer) => answer,
+        let answer = match sent {
+            Ok(answer) => Answer::read(answer),
             Err(error) => return self.unanswered(origin(subscription.endpoint), &error),
         };
-        let (status, after_ms) = (answer.status().as_u16(), retry_after_ms(&answer));
-        judged(status, &body_of(&mut answer), after_ms)
+        judged(answer.status, &answer.body, answer.after_ms)
     }
 }
 

@@ -4,8 +4,7 @@
 //! code of its own.
 
 use super::message::{Content, Message};
-use super::{Gateway, Verdict, Whose, Wire, body_of, retry_after_ms, words};
-use crate::outward;
+use super::{Answer, Gateway, Verdict, Whose, Wire, address, unanswered};
 use serde::Deserialize;
 
 /// Where messages are posted, unless the operator names another place.
@@ -29,7 +28,7 @@ pub(super) struct Xiaomi {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct Outcome {
     code: i64,
 }
 
@@ -41,7 +40,7 @@ impl Xiaomi {
                 "set app to the app's package, and secret_file to a file with its secret".into()
             );
         }
-        let url = if url.is_empty() { URL } else { url.trim_end_matches('/') };
+        let url = address(url, URL);
         Ok(Xiaomi {
             package: package.into(),
             authorization: format!("key={secret}"),
@@ -84,10 +83,6 @@ impl Gateway for Xiaomi {
         "xiaomi"
     }
 
-    fn service<'a>(&'a self, _: &'a str) -> &'a str {
-        ""
-    }
-
     fn check(&self, token: &str) -> Result<(), String> {
         // A comma separates several devices.
         match token.contains(',') {
@@ -98,15 +93,13 @@ impl Gateway for Xiaomi {
 
     fn send(&self, wire: &mut Wire, message: &Message<'_>) -> Verdict {
         let request = wire.agent.post(&self.url).header("Authorization", &self.authorization);
-        let mut answer = match request.send_form(self.form(message)) {
-            Ok(answer) => answer,
-            Err(error) => return Verdict::Failed(outward::failure(&error), Whose::All, None),
+        let answer = match request.send_form(self.form(message)) {
+            Ok(answer) => Answer::read(answer),
+            Err(error) => return unanswered(&error),
         };
-        let (status, after_ms) = (answer.status().as_u16(), retry_after_ms(&answer));
-        let told = body_of(&mut answer);
-        let code = serde_json::from_slice::<Answer>(&told).map_or(-1, |it| it.code);
-        let words = words(status, &told);
-        match (status, code) {
+        let code = serde_json::from_slice::<Outcome>(&answer.body).map_or(-1, |it| it.code);
+        let (words, after_ms) = (answer.words(), answer.after_ms);
+        match (answer.status, code) {
             (200, 0) => Verdict::Accepted,
             (200, 20301) => Verdict::Dead,
             (200, 10004 | 21301 | 22000..=22009) | (401 | 403, _) => {
