@@ -81,7 +81,7 @@ impl PlatformToken {
     }
 }
 
-/// The address is a secret: whoever has it can reach the device.
+/// The address is a secret: with it anybody can send to the device.
 impl std::fmt::Debug for PlatformToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PlatformToken {{ platform: {:?}, .. }}", self.platform)

@@ -112,7 +112,7 @@ async fn connect(to: &Endpoint) -> Result<Link, String> {
     let stream = TlsConnector::from(to.tls.clone()).connect(name, socket).await.map_err(words)?;
     let (sender, connection) = h2::client::handshake(stream).await.map_err(|it| it.to_string())?;
     let driver = tokio::spawn(async move {
-        // How it ends is told to the request that is under way.
+        // The request that is under way gets the error with which the connection ends.
         let _ = connection.await;
     });
     Ok(Link { sender, driver, used: Instant::now() })

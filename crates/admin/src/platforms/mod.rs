@@ -243,9 +243,9 @@ enum Verdict {
 enum Whose {
     /// All pushes.
     All,
-    /// Those to this token; all, if several tokens in a row fare so.
+    /// Pushes to this token; all pushes, after the same answer to several tokens in a row.
     ThisToken,
-    /// Those to this token, whatever others do.
+    /// Pushes to this token, even after the same answer to other tokens.
     ThisTokenAlone,
 }
 
@@ -276,7 +276,7 @@ impl Answer {
         Answer::new(answer.status(), answer.headers(), body)
     }
 
-    /// It in words, for the log.
+    /// Status and body, for the log.
     fn words(&self) -> String {
         words(self.status, &self.body)
     }

@@ -340,7 +340,7 @@ fn a_moderator_takes_a_visitor_s_voice_and_gives_one_in_a_closed_room_until_it_l
     // Whom the group has muted it lets speak again.
     world.orders(ANN, GroupVerb::Mute, &["bob"]).expect("muted");
     assert_eq!(world.says(BOB, "muted"), Err(ChatFault::Muted));
-    assert_eq!(world.of_room(ANN, set("bob", true)), Ok(()), "who asks is told so");
+    assert_eq!(world.of_room(ANN, set("bob", true)), Ok(()), "the asker gets the answer");
     assert_eq!(world.devices[ANN].found, ["bob bob member silent"]);
     let moderates = role("bob", RoomRole::Moderator);
     assert_eq!(world.of_room(ANN, moderates), Err(ChatFault::Outranked), "it is muted still");

@@ -134,7 +134,7 @@ pub struct GroupOrder {
     /// Address of the group. For [`GroupVerb::Create`] the address of the new group, of the asker's
     /// domain; if absent, the address follows from the creator and from the client's id.
     pub group: Option<Addressee>,
-    /// The asker's own id: whoever asks again with it changes nothing twice.
+    /// The asker's id of the request: a repetition with the same id changes nothing.
     pub client_id: ClientMessageId,
     /// Operation to carry out.
     pub verb: GroupVerb,

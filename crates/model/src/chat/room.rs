@@ -178,7 +178,7 @@ pub enum OccupancyAsk {
     List(RoomRole),
     /// Change the group as a whole, or not at all. Answered by `Changed` or `Failed`.
     Change {
-        /// The asker's own id: whoever asks again with it changes nothing twice.
+        /// The asker's id of the request: a repetition with the same id changes nothing.
         client_id: ClientMessageId,
         /// The change.
         change: RoomChange,

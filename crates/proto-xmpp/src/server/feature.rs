@@ -127,7 +127,7 @@ pub(super) type Answer = Result<Option<String>, StanzaFault>;
 
 /// Answers a device that asks the server or its own account.
 pub(super) type DeviceAnswers = fn(&mut Session, &Question<'_, '_, '_>, &mut Out) -> Answer;
-/// Answers somebody of another domain who asks the server.
+/// Answers a user of another domain who asks the server.
 type DomainAnswers = fn(&DomainQuestion<'_, '_, '_>) -> Result<String, StanzaFault>;
 
 /// Questions whose element has this namespace.

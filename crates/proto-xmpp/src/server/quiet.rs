@@ -28,7 +28,7 @@ pub(super) const FEATURE: Feature = Feature {
     ..Feature::NONE
 };
 
-/// The client says whether somebody looks at it.
+/// The client says whether its user looks at it.
 fn looks(
     session: &mut Session,
     _: &ChatLimits,

@@ -2,8 +2,8 @@
 //! affiliations (XEP-0045 9, 10).
 //!
 //! Each becomes a list of changes, which one message announces. Pure, and part of the state.
-//! Invariant: what is so already is no change; whoever is judged is judged by the state before all
-//! of them, and the group keeps an owner behind all of them.
+//! Invariants: a wish that the state meets already is no change; every change is judged by the
+//! state before the first one; behind the last one the group has an owner.
 
 use super::{GroupState, Membership, Most, Named, Verdict};
 use base::hash::HashKey;
@@ -66,8 +66,8 @@ impl Changes {
     }
 }
 
-/// The order in which changes of a list are made: whoever is banned cannot be added, and whoever is
-/// no member cannot become an admin. Invitations are last: they are announced apart.
+/// The order in which changes of a list are made: a banned account cannot be added, and only a
+/// member can become an admin. Invitations are last: they have a message of their own.
 const ORDER: [GroupVerb; 10] = [
     GroupVerb::Unban,
     GroupVerb::Add,

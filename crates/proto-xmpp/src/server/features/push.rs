@@ -282,7 +282,7 @@ mod tests {
         ] {
             let said = says(&mut side, &stanza);
             assert!(said.contains(fault), "{stanza}: {said}");
-            assert!(side.take_words().is_empty(), "it is asked of nobody");
+            assert!(side.take_words().is_empty(), "no request is made");
         }
         for (why, fault) in [
             (ChatFault::PushFull, "policy-violation"),
@@ -336,7 +336,7 @@ mod tests {
         {
             let said = says(&mut side, &enable("push.example", "n", fields));
             assert!(said.contains(fault), "{said}");
-            assert!(side.take_words().is_empty(), "it is asked of nobody");
+            assert!(side.take_words().is_empty(), "no request is made");
         }
     }
 

@@ -49,7 +49,7 @@ const ERRORS: &str = "http://jabber.org/protocol/pubsub#errors";
 /// The one item of a node that has one.
 const CURRENT: &str = "current";
 
-/// Identity of whoever publishes by PEP (XEP-0163 6.1): the server, and an account.
+/// Identity of a publisher by PEP (XEP-0163 6.1): the server, and an account.
 const SERVER_IDENTITY: &str = "<identity category='pubsub' type='pep' name='Holdline'/>";
 const ACCOUNT_IDENTITY: &str = "<identity category='pubsub' type='pep'/>";
 

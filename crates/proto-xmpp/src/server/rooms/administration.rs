@@ -49,7 +49,7 @@ struct Verb {
     members: Vec<Addressee>,
 }
 
-/// The affiliation that somebody is to have.
+/// The affiliation that an account is to have.
 struct Item {
     whom: Whom,
     affiliation: Affiliation,
@@ -306,7 +306,7 @@ fn role_of(item: &Element<'_, '_>) -> Result<RoleItem, StanzaFault> {
     Ok(RoleItem { whom, role, reason: reason_of(item, MUC_ADMIN)? })
 }
 
-/// The nick that an item names; a longer one than nicks are is nobody's.
+/// The nick that an item names. No occupant has a nick above the limit of nicks.
 fn nick_of(nick: &str) -> Result<Box<str>, StanzaFault> {
     if nick.len() > NICK_BYTES_MAX { Err(StanzaFault::ItemNotFound) } else { Ok(nick.into()) }
 }

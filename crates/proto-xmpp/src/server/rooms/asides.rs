@@ -76,7 +76,7 @@ impl VoiceForm {
             let (Some(name), Some(value)) = (name, values.next()) else { continue };
             is_of_voice |= name == "FORM_TYPE" && value == VOICE;
             let Some(at) = KNOWN.iter().position(|it| *it == name) else { continue };
-            // Whoever says a thing twice means one of them (XEP-0004 3.2).
+            // A field has one value, and stands once (XEP-0004 3.2).
             if known[at].replace(value).is_some() || values.next().is_some() {
                 return Err(StanzaFault::BadRequest);
             }

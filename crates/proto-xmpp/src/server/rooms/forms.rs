@@ -59,7 +59,7 @@ pub(super) fn wanted(query: &Element<'_, '_>) -> Result<Option<Configuration>, S
     for (name, values) in fields(&form) {
         let Some(name) = name else { continue };
         let is_known = KNOWN.contains(&&*name);
-        // Whoever says a thing twice means one of them (XEP-0004 3.2).
+        // A field has one value, and stands once (XEP-0004 3.2).
         if is_known && (seen.contains(&name) || values.len() > 1) {
             return Err(StanzaFault::BadRequest);
         }

@@ -177,8 +177,8 @@ impl RoomsAbroad {
         }
     }
 
-    /// Handles changes of a group, which one message announces. Who comes, goes, and has which role
-    /// is told by news.
+    /// Handles changes of a group, which one message announces. Other news report who enters and
+    /// leaves, and roles.
     fn happens(&mut self, message: &ChatMessage, changes: &[GroupChange], all: &[Who]) {
         let (room, by) = (&message.to, nick_of(&message.to, &message.from));
         if let Some(change) = changes.iter().find(|it| it.verb == GroupVerb::Rename) {
