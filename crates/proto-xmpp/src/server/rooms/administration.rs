@@ -203,14 +203,14 @@ impl Ordering {
         match (first, answer) {
             // The group has muted it, and lets it speak again.
             (first @ Order::Roles(_), RoomAnswer::Occupant(whom)) => {
-                return first.is_for_group(whom.account.clone());
+                return first.become_verb(whom.account.clone());
             }
             // A member who is not in the room the group mutes, or lets speak again.
             (first, RoomAnswer::Failed(ChatFault::UnknownAccount))
                 if first.member_of_voice().is_some() =>
             {
                 let member = first.member_of_voice().cloned();
-                return member.map_or(Step::Done, |member| first.is_for_group(member));
+                return member.map_or(Step::Done, |member| first.become_verb(member));
             }
             (Order::Affiliations(items), RoomAnswer::Occupant(found)) => {
                 let is_open = |it: &&mut Item| matches!(it.whom, Whom::Nick(_));
@@ -253,7 +253,7 @@ impl Order {
     }
 
     /// The role of an account becomes an order for the group.
-    fn is_for_group(&mut self, account: AccountAddress) -> Step {
+    fn become_verb(&mut self, account: AccountAddress) -> Step {
         if let Order::Roles(items) = self
             && let Some(RoleItem { role, reason, .. }) = items.pop()
         {
@@ -273,11 +273,7 @@ fn affiliation_of(
     let affiliation = Affiliation::ALL.into_iter().find(|it| word.as_deref() == Some(it.word()));
     let affiliation = affiliation.ok_or(StanzaFault::BadRequest)?;
     let whom = match (item.attribute("jid"), item.attribute("nick")) {
-        (Some(jid), _) => {
-            let account = Jid::parse(&jid).ok_or(StanzaFault::JidMalformed)?.account;
-            let account = account.filter(|it| !it.is_group());
-            Whom::Account(account.ok_or(StanzaFault::ItemNotFound)?)
-        }
+        (Some(jid), _) => Whom::Account(account_of(&jid)?),
         (None, Some(nick)) => Whom::Nick(nick_of(&nick)?),
         (None, None) => return Err(StanzaFault::BadRequest),
     };
@@ -296,14 +292,16 @@ fn role_of(item: &Element<'_, '_>) -> Result<RoleItem, StanzaFault> {
     let role = role.ok_or(StanzaFault::BadRequest)?;
     let whom = match (item.attribute("nick"), item.attribute("jid")) {
         (Some(nick), None) => OccupantName::Nick(nick_of(&nick)?),
-        (_, Some(jid)) => {
-            let account = Jid::parse(&jid).ok_or(StanzaFault::JidMalformed)?.account;
-            let account = account.filter(|it| !it.is_group());
-            OccupantName::Account(account.ok_or(StanzaFault::ItemNotFound)?)
-        }
+        (_, Some(jid)) => OccupantName::Account(account_of(&jid)?),
         (None, None) => return Err(StanzaFault::BadRequest),
     };
     Ok(RoleItem { whom, role, reason: reason_of(item, MUC_ADMIN)? })
+}
+
+/// The account that an item names.
+fn account_of(jid: &str) -> Result<AccountAddress, StanzaFault> {
+    let account = Jid::parse(jid).ok_or(StanzaFault::JidMalformed)?.account;
+    account.filter(|it| !it.is_group()).ok_or(StanzaFault::ItemNotFound)
 }
 
 /// The nick that an item names. No occupant has a nick above the limit of nicks.

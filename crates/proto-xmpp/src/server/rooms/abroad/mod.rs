@@ -380,7 +380,7 @@ impl RoomsAbroad {
         };
         let step = ask.what.take(who.0.as_str(), answer);
         if let (RoomAnswer::Changed(seq), Step::Done) = (answer, &step) {
-            self.is_configured(&who, (&room, seq), &ask.what);
+            self.shows_configured(&who, (&room, seq), &ask.what);
         }
         match step {
             Step::Ask => self.ask_room(now, (who, room), ask),
@@ -391,7 +391,12 @@ impl RoomsAbroad {
 
     /// A device's order about a room is carried out. That the configuration has changed is shown
     /// before the result (10.2.1), and not once more when the change comes.
-    fn is_configured(&mut self, who: &Who, (room, seq): (&AccountAddress, Seq), what: &RoomWhat) {
+    fn shows_configured(
+        &mut self,
+        who: &Who,
+        (room, seq): (&AccountAddress, Seq),
+        what: &RoomWhat,
+    ) {
         let RoomWhat::Order(order) = what else { return };
         let mut seats = self.seats.room_mut(room).iter_mut();
         let seat = seats.find(|it| it.account == who.0 && it.device == who.1);
