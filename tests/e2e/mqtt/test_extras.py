@@ -56,7 +56,7 @@ class Extras(Case):
         reader.subscribe((f"{self.name}/#", 1))
         writer = self.opened5("w")
         writer.publish(f"$delayed/3600/{self.name}/later", b"later", 1)
-        writer.publish(f"$delayed/1/{self.name}/late", b"late", 1)
+        writer.publish(f"$delayed/2/{self.name}/late", b"late", 1)
         writer.publish(f"{self.name}/soon", b"soon", 1)
         self.assertEqual(reader.take().payload, b"soon")
         self.assertEqual(reader.take().topic, f"{self.name}/late")

@@ -203,7 +203,8 @@ impl Broker {
         false
     }
 
-    /// Delays a message by this many seconds.
+    /// Delays a message by at least this many seconds, and by less than a second more: rows tell
+    /// whole seconds.
     pub(crate) fn put_by_for(
         &mut self,
         now: Now,
@@ -216,7 +217,8 @@ impl Broker {
             pending_answer.error = Some(Denial::Quota);
             return;
         }
-        let at_s = now.unix_s().saturating_add(delay_s);
+        let due_ms = now.wall_ms + u64::from(delay_s) * 1_000;
+        let at_s = u32::try_from(due_ms.div_ceil(1_000)).unwrap_or(u32::MAX);
         let value = encode(&message);
         let Ok(key) = self.delayed.put_by.reserve(at_s, &message) else {
             pending_answer.error = Some(Denial::Quota);

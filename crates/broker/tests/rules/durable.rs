@@ -1,6 +1,7 @@
 //! State that outlives the process, and the promises about it.
 
 use crate::harness::{BrokerHarness, connect, durable, message, payload, retained, wish};
+use base::time::Now;
 use model::counters::ProcessCounter;
 use model::ports::log::{Restored, RowHome, StoreError};
 use model::session::*;
@@ -249,6 +250,20 @@ fn delayed_messages_wait_over_a_crash() {
     assert_eq!(world.payloads(&a), ["late"]);
     world.crash();
     assert_eq!(world.status().delayed, 0);
+}
+
+#[test]
+fn a_delayed_message_waits_its_seconds_whole() {
+    let mut world = BrokerHarness::new(1);
+    let a = world.client(durable("a"));
+    world.subscribe(&a, "t", Qos::AtLeastOnce);
+    let second_ms = world.now.wall_ms / 1_000 * 1_000;
+    world.now = Now::new(world.now.mono, second_ms + 1_990);
+    world.publish_at(&a, 1, message("$delayed/1/t", Qos::AtLeastOnce, "late"));
+    world.pass_ms(999);
+    assert_eq!(world.payloads(&a), [""; 0]);
+    world.pass_ms(1_001);
+    assert_eq!(world.payloads(&a), ["late"]);
 }
 
 #[test]
