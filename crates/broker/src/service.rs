@@ -5,11 +5,11 @@ use crate::{Broker, Effects};
 use base::time::{Instant, Now};
 use model::id::{ConnRef, ShardId};
 use model::limits::Limits;
-use model::ports::access::Admission;
 use model::ports::control::Status;
 use model::ports::events::ClientEvent;
 use model::ports::log::{Completion, Restored};
 use model::ports::presence::queries::PresenceStatus;
+use model::ports::requests::PortReply;
 use model::ports::topics::{TopicAnswer, TopicCommand};
 use model::ports::trace::{TraceIdentity, TraceSubject};
 use model::presence::{PresenceVersion, Principal};
@@ -78,9 +78,11 @@ impl Service for Broker {
         self.peer_message(now, message, fx);
     }
 
-    fn admitted(&mut self, now: Now, number: u64, answer: Admission, fx: &mut Effects) {
-        self.answers.came(now);
-        self.admitted(now, number, answer, fx);
+    fn port_reply(&mut self, now: Now, number: u64, reply: PortReply, fx: &mut Effects) {
+        if let PortReply::Access(answer) = reply {
+            self.answers.came(now);
+            self.admitted(now, number, answer, fx);
+        }
     }
 
     fn publish(&mut self, now: Now, message: &Publication, fx: &mut Effects) {

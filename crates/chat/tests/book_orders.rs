@@ -8,6 +8,7 @@ use model::account::AccountAddress;
 use model::chat::*;
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::ports::access::{Access, Admission, Grant, GrantedAccount, NameOwner, Question, Who};
+use model::ports::requests::{PortReply, PortRequest};
 use model::ports::users::*;
 use model::service::{Service, ServiceKind};
 use std::collections::BTreeMap;
@@ -129,7 +130,7 @@ impl House {
         told: Vec<(ConnRef, ChatDelivery)>,
         expected: u32,
     ) -> Result<(u64, BookOrder), BookFault> {
-        if let Some((number, order)) = self.fx.book_orders.pop() {
+        if let Some((number, PortRequest::Book(order))) = self.fx.port_requests.pop() {
             return Ok((number, *order));
         }
         match told.into_iter().next() {
@@ -142,7 +143,13 @@ impl House {
 
     /// The book's answer to an order; returns the kinds of deliveries, and their connections.
     fn booked(&mut self, number: u64, answer: BookAnswer) -> Vec<(ConnRef, &'static str)> {
-        Service::booked(&mut self.chat, self.now, number, answer, &mut self.fx);
+        Service::port_reply(
+            &mut self.chat,
+            self.now,
+            number,
+            PortReply::Book(answer),
+            &mut self.fx,
+        );
         self.told()
     }
 

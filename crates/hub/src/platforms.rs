@@ -24,6 +24,7 @@ use model::ports::log::{Call, Done, Pull, Read, StoreError};
 use model::ports::notifications::{
     NotificationOrder, NotificationTargets, NotificationWhat, Notified, Withdrawal,
 };
+use model::ports::requests::PortRequest;
 use model::push::{PlatformToken, Push};
 use model::timeline::Seq;
 use std::collections::BTreeMap;
@@ -295,7 +296,8 @@ impl Hub {
         self.reaching.sent.insert(number, sent);
         self.reaching.gate(platform).taken += 1;
         let what = NotificationWhat::Push(device, Arc::new(push));
-        fx.notifications.push((number, Box::new(NotificationOrder { targets, what })));
+        let order = Box::new(NotificationOrder { targets, what });
+        fx.port_requests.push((number, PortRequest::Notify(order)));
     }
 
     /// Handles the answer to an order.

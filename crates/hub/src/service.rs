@@ -14,9 +14,9 @@ use model::ports::backlog::ReportHook;
 use model::ports::control::Status;
 use model::ports::events::DeviceEvent;
 use model::ports::log::{Completion, Restored};
-use model::ports::notifications::Notified;
 use model::ports::presence::queries::PresenceStatus;
 use model::ports::pushes::{PushAnswer, PushCommand};
+use model::ports::requests::PortReply;
 use model::ports::trace::{TraceIdentity, TraceSubject};
 use model::presence::{PresenceVersion, Principal};
 use model::pressure::Pressure;
@@ -144,8 +144,10 @@ impl Service for Hub {
         }
     }
 
-    fn notified(&mut self, now: Now, number: u64, what: Notified, fx: &mut Effects) {
-        self.reached(now, number, what, fx);
+    fn port_reply(&mut self, now: Now, number: u64, reply: PortReply, fx: &mut Effects) {
+        if let PortReply::Notify(what) = reply {
+            self.reached(now, number, what, fx);
+        }
     }
 
     fn peer_message(&mut self, now: Now, from: ShardId, message: OrderMessage, fx: &mut Effects) {

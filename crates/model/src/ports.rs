@@ -29,6 +29,7 @@ pub mod names;
 pub mod notifications;
 pub mod presence;
 pub mod pushes;
+pub mod requests;
 pub mod reviews;
 pub mod tokens;
 pub mod topics;

@@ -15,7 +15,6 @@ use crate::chat::{ChatDelivery, ChatRequest};
 use crate::counters::Counters;
 use crate::id::{ConnRef, ShardId};
 use crate::limits::Limits;
-use crate::ports::access::{Admission, Question};
 use crate::ports::backlog::ReportHook;
 use crate::ports::chat::{ChatAnswer, ChatCommand};
 use crate::ports::control::disconnections::Parting;
@@ -23,13 +22,11 @@ use crate::ports::control::slow_clients::Loss;
 use crate::ports::control::{Answer, Command, Status};
 use crate::ports::events::{ChatEvent, ClientEvent, ClientWhat, DeviceEvent};
 use crate::ports::log::{Call, Completion, Restored, Ticket};
-use crate::ports::notifications::{NotificationOrder, Notified};
 use crate::ports::presence::queries::PresenceStatus;
 use crate::ports::pushes::{PushAnswer, PushCommand};
-use crate::ports::reviews::{Review, ReviewVerdict};
+use crate::ports::requests::{PortReply, PortRequest};
 use crate::ports::topics::{TopicAnswer, TopicCommand};
 use crate::ports::trace::{TraceIdentity, TraceSubject};
-use crate::ports::users::{BookAnswer, BookOrder};
 use crate::presence::{PresenceVersion, Principal, Transition};
 use crate::pressure::Pressure;
 use crate::product::Product;
@@ -325,17 +322,8 @@ pub trait Service: Send + 'static {
         fx: &mut Effects<Self>,
     );
 
-    /// The answer to a question about access.
-    fn admitted(&mut self, _now: Now, _number: u64, _answer: Admission, _fx: &mut Effects<Self>) {}
-
-    /// The verdict of a review.
-    fn reviewed(&mut self, _: Now, _number: u64, _: ReviewVerdict, _fx: &mut Effects<Self>) {}
-
-    /// Takes the book's answer to the order with this number.
-    fn booked(&mut self, _now: Now, _number: u64, _answer: BookAnswer, _fx: &mut Effects<Self>) {}
-
-    /// Takes the result of the notification order with this number.
-    fn notified(&mut self, _now: Now, _number: u64, _what: Notified, _fx: &mut Effects<Self>) {}
+    /// Takes the reply of a port to the request with this number.
+    fn port_reply(&mut self, _now: Now, _number: u64, _reply: PortReply, _fx: &mut Effects<Self>) {}
 
     /// Takes back words that found no room on the way to other domains.
     fn not_out(&mut self, _now: Now, _words: Vec<ForeignWord>, _fx: &mut Effects<Self>) {}
@@ -419,14 +407,8 @@ pub struct Effects<S: Service + ?Sized> {
     pub calls: Vec<(Ticket, Call)>,
     /// Messages to the same service of other shards, in order for each shard.
     pub peer_messages: Vec<(ShardId, S::PeerMessage)>,
-    /// Questions of access; the answer comes by [`Service::admitted`].
-    pub questions: Vec<(u64, Box<Question>)>,
-    /// Reviews of messages; the verdict comes by [`Service::reviewed`], or never.
-    pub reviews: Vec<(u64, Box<Review>)>,
-    /// Orders to the book of accounts; the answer comes by [`Service::booked`].
-    pub book_orders: Vec<(u64, Box<BookOrder>)>,
-    /// Orders to notify devices that are not connected; the answer comes by [`Service::notified`].
-    pub notifications: Vec<(u64, Box<NotificationOrder>)>,
+    /// Requests to ports outside the shard; replies come by [`Service::port_reply`].
+    pub port_requests: Vec<(u64, PortRequest)>,
     /// Traffic to other domains, in order for each domain.
     pub foreign: Vec<ForeignWord>,
     /// Events for applications.
@@ -455,10 +437,7 @@ impl<S: Service + ?Sized> Default for Effects<S> {
             answers: Vec::new(),
             calls: Vec::new(),
             peer_messages: Vec::new(),
-            questions: Vec::new(),
-            reviews: Vec::new(),
-            book_orders: Vec::new(),
-            notifications: Vec::new(),
+            port_requests: Vec::new(),
             foreign: Vec::new(),
             events: Vec::new(),
             transitions: Vec::new(),
@@ -480,10 +459,7 @@ impl<S: Service + ?Sized> Effects<S> {
             && self.answers.is_empty()
             && self.calls.is_empty()
             && self.peer_messages.is_empty()
-            && self.questions.is_empty()
-            && self.reviews.is_empty()
-            && self.book_orders.is_empty()
-            && self.notifications.is_empty()
+            && self.port_requests.is_empty()
             && self.foreign.is_empty()
             && self.events.is_empty()
             && self.transitions.is_empty()

@@ -37,7 +37,6 @@ use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
 use model::limits::Limits;
 use model::link::{Link, WireProfile};
-use model::ports::access::{Admission, Question};
 use model::ports::backlog::ReportHook;
 use model::ports::bans::BanAct;
 use model::ports::control::disconnections::Parting;
@@ -45,10 +44,8 @@ use model::ports::control::slow_clients::{Loss, SlowReader};
 use model::ports::control::{Answer, Command, ShardLoop, Status};
 use model::ports::events::{ClientEvent, ClientWhat};
 use model::ports::log::{Call, Completion, Ticket};
-use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence::directory::{DirectoryEntry, DirectoryError, Put};
-use model::ports::reviews::{Review, ReviewVerdict};
-use model::ports::users::{BookAnswer, BookFault, BookOrder};
+use model::ports::requests::{PortReply, PortRequest};
 use model::presence::{PresenceVersion, Principal, Transition};
 use model::product::Product;
 use model::service::{Delivery, Event, Request, Service, ServiceKind};
@@ -80,14 +77,8 @@ pub enum Mail {
     Completions(ServiceKind, Vec<Completion>),
     /// From a service of another shard: what it had to say in a turn.
     Peer(PeerBag),
-    /// The answer to a service's question about access.
-    Admitted(ServiceKind, u64, Admission),
-    /// The verdict of a service's message.
-    Reviewed(ServiceKind, u64, ReviewVerdict),
-    /// Result of a service's order to the book of accounts.
-    Booked(ServiceKind, u64, BookAnswer),
-    /// Result of a service's order to notify devices.
-    Notified(ServiceKind, u64, Notified),
+    /// The reply of a port to a service's request with this number.
+    PortReply(ServiceKind, u64, PortReply),
     /// From configuration: these products are so from now on.
     Install(Vec<Arc<Product>>),
     /// Results of the batches that this shard's tracker handed out.
@@ -247,9 +238,9 @@ impl<O: Outside> ServerLogic<O> {
                 }
                 Mail::Peer(bag) => self.peer_messages(now, bag),
                 Mail::Written(result) => self.written(now, result),
-                Mail::Notified(service, number, what) => {
+                Mail::PortReply(service, number, reply @ PortReply::Notify(_)) => {
                     if let Some(service) = self.of(service) {
-                        service.notified(now, number, what);
+                        service.port_reply(now, number, reply);
                     }
                 }
                 _ => {}
@@ -478,40 +469,13 @@ impl<O: Outside> Carrier for Carrying<'_, O> {
         self.around.outside.call(service, calls)
     }
 
-    fn resolve(
+    fn ask_port(
         &mut self,
         service: ServiceKind,
         number: u64,
-        question: Box<Question>,
-    ) -> Result<(), Admission> {
-        self.around.outside.resolve(service, number, question)
-    }
-
-    fn review(
-        &mut self,
-        service: ServiceKind,
-        number: u64,
-        review: Box<Review>,
-    ) -> Result<(), ReviewVerdict> {
-        self.around.outside.review(service, number, review)
-    }
-
-    fn order_book(
-        &mut self,
-        service: ServiceKind,
-        number: u64,
-        order: Box<BookOrder>,
-    ) -> Result<(), BookFault> {
-        self.around.outside.order_book(service, number, order)
-    }
-
-    fn notify(
-        &mut self,
-        service: ServiceKind,
-        number: u64,
-        order: Box<NotificationOrder>,
-    ) -> Result<(), Notified> {
-        self.around.outside.notify(service, number, order)
+        request: PortRequest,
+    ) -> Result<(), PortReply> {
+        self.around.outside.ask_port(service, number, request)
     }
 
     fn go_out(&mut self, words: Vec<ForeignWord>) -> (ForeignRefused, Vec<ForeignWord>) {
@@ -604,24 +568,9 @@ impl<O: Outside> ShardLogic for ServerLogic<O> {
                 self.complete(now, service, completions);
             }
             Mail::Peer(bag) => self.peer_messages(now, bag),
-            Mail::Admitted(service, number, answer) => {
+            Mail::PortReply(service, number, reply) => {
                 if let Some(service) = self.of(service) {
-                    service.admitted(now, number, answer);
-                }
-            }
-            Mail::Reviewed(service, number, verdict) => {
-                if let Some(service) = self.of(service) {
-                    service.reviewed(now, number, verdict);
-                }
-            }
-            Mail::Booked(service, number, answer) => {
-                if let Some(service) = self.of(service) {
-                    service.booked(now, number, answer);
-                }
-            }
-            Mail::Notified(service, number, what) => {
-                if let Some(service) = self.of(service) {
-                    service.notified(now, number, what);
+                    service.port_reply(now, number, reply);
                 }
             }
             Mail::Install(products) => {

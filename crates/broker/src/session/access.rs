@@ -14,6 +14,7 @@ use model::counters::TopicCounter;
 use model::id::ConnRef;
 use model::ports::access::{Admission, Grant, Question, Who};
 use model::ports::events::{ClientEvent, ClientWhat};
+use model::ports::requests::PortRequest;
 use model::presence::PresenceVersion;
 use model::session::{ConnectRequest, Denial, Denied, Proceed, SessionDelivery};
 
@@ -49,7 +50,7 @@ impl Broker {
             Admission::Later => {
                 fx.counters.count(TopicCounter::AccessAsked);
                 let number = self.admissions.put_asking(asking);
-                fx.questions.push((number, Box::new(question)));
+                fx.port_requests.push((number, PortRequest::Access(Box::new(question))));
             }
             answer => self.answered(now, asking, answer, fx),
         }
@@ -287,7 +288,7 @@ mod tests {
                 SessionDelivery::Refused(denied) => (denied.why, denied.reason),
                 other => panic!("{other:?}"),
             });
-            (fx.questions.len(), refused, broker.admissions.may_ask())
+            (fx.port_requests.len(), refused, broker.admissions.may_ask())
         };
         assert_eq!(come(200_000), (1, None, false));
         let busy = Some((Denial::Busy, CloseReason::Busy));

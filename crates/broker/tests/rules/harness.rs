@@ -14,6 +14,7 @@ use model::ports::control::Status;
 use model::ports::events::{ClientEvent, ClientWhat};
 use model::ports::lead::LeadProof;
 use model::ports::log::{Call, Done, Restored, StoreError};
+use model::ports::requests::PortRequest;
 use model::ports::topics::{TopicAnswer, TopicCommand};
 use model::presence::Principal;
 use model::service::Service;
@@ -261,8 +262,10 @@ impl BrokerHarness {
         for (to, peer_message) in std::mem::take(&mut fx.peer_messages) {
             self.peer_messages.entry((at as u16, to.0)).or_default().push(peer_message);
         }
-        let questions = fx.questions.drain(..).map(|(n, question)| (at as u16, n, question));
-        self.questions.extend(questions);
+        self.questions.extend(fx.port_requests.drain(..).map(|(n, request)| match request {
+            PortRequest::Access(question) => (at as u16, n, question),
+            other => panic!("{other:?}"),
+        }));
         self.events.append(&mut fx.events);
         for (ask, answer) in fx.answers.drain(..) {
             self.answers.entry(ask).or_default().push(answer);

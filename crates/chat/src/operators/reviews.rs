@@ -19,6 +19,7 @@ use base::time::{Instant, Now};
 use model::account::AccountAddress;
 use model::chat::{ChatFault, NewMessage, REASON_BYTES_MAX};
 use model::counters::ChatCounter;
+use model::ports::requests::PortRequest;
 use model::ports::reviews::{Review, ReviewVerdict, Reviewed, Unreviewed};
 use model::timeline::TimelineId;
 use std::collections::{HashMap, VecDeque};
@@ -175,7 +176,7 @@ impl Chat {
         let due = now.after(Duration::from_millis(settings.ms_max.into()));
         self.reviews.asked.push_back((due, key.number()));
         fx.counters.count(ChatCounter::Reviewed);
-        fx.reviews.push((key.number(), review));
+        fx.port_requests.push((key.number(), PortRequest::Review(review)));
         Ok(())
     }
 

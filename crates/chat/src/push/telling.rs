@@ -20,6 +20,7 @@ use model::counters::ChatCounter;
 use model::ports::notifications::{
     NotificationOrder, NotificationTargets, NotificationWhat, Notified,
 };
+use model::ports::requests::PortRequest;
 use model::timeline::{Seq, TimelineId};
 
 /// An order that a carrier has not answered.
@@ -73,7 +74,7 @@ impl Chat {
         fx.counters.count_by(ChatCounter::PushesSent, orders.len() as u64);
         for (post, order) in orders {
             let post = self.pushes.posts.put(post);
-            fx.notifications.push((post, Box::new(order)));
+            fx.port_requests.push((post, PortRequest::Notify(Box::new(order))));
         }
     }
 

@@ -27,6 +27,7 @@ use model::ports::log::{Call, Done, Write};
 use model::ports::notifications::{
     NotificationOrder, NotificationTargets, NotificationWhat, Notified,
 };
+use model::ports::requests::PortRequest;
 use model::timeline::TimelineId;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -395,7 +396,8 @@ impl Chat {
             line.step = Step::Coding;
         }
         let post = self.pushes.posts.put(Post::Code(inbox));
-        fx.notifications.push((post, Box::new(NotificationOrder { targets, what })));
+        let order = Box::new(NotificationOrder { targets, what });
+        fx.port_requests.push((post, PortRequest::Notify(order)));
     }
 
     /// Handles the result of pushing a code.

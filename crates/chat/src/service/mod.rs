@@ -14,16 +14,13 @@ use model::chat::foreign::ForeignWord;
 use model::chat::{ChatDelivery, ChatRequest};
 use model::id::{ConnRef, ShardId};
 use model::limits::Limits;
-use model::ports::access::Admission;
 use model::ports::chat::{ChatAnswer, ChatCommand};
 use model::ports::control::Status;
 use model::ports::events::ChatEvent;
 use model::ports::log::{Completion, Restored};
-use model::ports::notifications::Notified;
 use model::ports::presence::queries::PresenceStatus;
-use model::ports::reviews::ReviewVerdict;
+use model::ports::requests::PortReply;
 use model::ports::trace::{TraceIdentity, TraceSubject};
-use model::ports::users::BookAnswer;
 use model::presence::{PresenceVersion, Principal};
 use model::pressure::Pressure;
 use model::service::{Service, ServiceKind};
@@ -132,20 +129,13 @@ impl Service for ChatService {
         self.act(now, fx, |chat, fx| chat.peer_message(now, from, message, fx));
     }
 
-    fn admitted(&mut self, now: Now, number: u64, answer: Admission, fx: &mut Effects) {
-        self.act(now, fx, |chat, fx| chat.admitted(number, answer, fx));
-    }
-
-    fn reviewed(&mut self, now: Now, number: u64, verdict: ReviewVerdict, fx: &mut Effects) {
-        self.act(now, fx, |chat, _| chat.reviewed(number, verdict));
-    }
-
-    fn booked(&mut self, now: Now, number: u64, answer: BookAnswer, fx: &mut Effects) {
-        self.act(now, fx, |chat, fx| chat.book_told(now, number, answer, fx));
-    }
-
-    fn notified(&mut self, now: Now, number: u64, what: Notified, fx: &mut Effects) {
-        self.act(now, fx, |chat, fx| chat.told(now, number, what, fx));
+    fn port_reply(&mut self, now: Now, number: u64, reply: PortReply, fx: &mut Effects) {
+        self.act(now, fx, |chat, fx| match reply {
+            PortReply::Access(answer) => chat.admitted(number, answer, fx),
+            PortReply::Review(verdict) => chat.reviewed(number, verdict),
+            PortReply::Book(answer) => chat.book_told(now, number, answer, fx),
+            PortReply::Notify(result) => chat.told(now, number, result, fx),
+        });
     }
 
     fn not_out(&mut self, now: Now, words: Vec<ForeignWord>, fx: &mut Effects) {

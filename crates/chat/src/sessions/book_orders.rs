@@ -20,6 +20,7 @@ use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ChatFault};
 use model::id::ConnRef;
 use model::ports::access::{GrantedAccount, NameOwner};
+use model::ports::requests::PortRequest;
 use model::ports::users::{
     BOOK_ACCOUNTS_MAX, BookAnswer, BookDone, BookFault, BookOrder, BookRequest, BookWish,
     OperatorWish, Registering, Registration, UserOrder, UserVerb,
@@ -89,7 +90,7 @@ impl BookOrders {
             self.sessions.insert(wait.session.key());
         }
         self.under_way.insert(self.last, by);
-        fx.book_orders.push((self.last, Box::new(order)));
+        fx.port_requests.push((self.last, PortRequest::Book(Box::new(order))));
     }
 
     pub(crate) fn audit(&self) {

@@ -21,6 +21,7 @@ use model::link::Source;
 use model::ports::access::{Admission, EXTERNAL, Grant, NameOwner, Question, Who};
 use model::ports::bans::BanAct;
 use model::ports::log::{Call, Done, Read, TimelineStatus};
+use model::ports::requests::PortRequest;
 use model::session::Denial;
 use model::timeline::{ReaderId, TimelineId};
 use std::collections::BTreeMap;
@@ -251,7 +252,7 @@ impl Chat {
         match self.settings.access.admit(now.unix_s(), &question) {
             Admission::Later => {
                 let number = self.logins.put(asking);
-                fx.questions.push((number, Box::new(question)));
+                fx.port_requests.push((number, PortRequest::Access(Box::new(question))));
             }
             answer => self.answered(asking, answer, fx),
         }

@@ -19,6 +19,7 @@ use model::ports::access::ANONYMOUS;
 use model::ports::chat::{ChatAnswer, ChatCommand, Errand, ErrandWhat};
 use model::ports::events::{ChatEvent, ChatWhat};
 use model::ports::log::{Call, Done, StoreError, Table, Ticket, Write};
+use model::ports::requests::{PortReply, PortRequest};
 use model::ports::reviews::{Review, ReviewVerdict};
 use model::pressure::Pressure;
 use model::service::Service;
@@ -165,14 +166,18 @@ impl House {
         self.told.append(&mut fx.deliveries);
         self.answers.append(&mut fx.answers);
         self.events.append(&mut fx.events);
-        let asked = fx.reviews.drain(..).map(|(number, review)| (n as u16, number, review));
-        self.asked.extend(asked);
+        let requests = fx.port_requests.drain(..);
+        self.asked.extend(requests.map(|(number, request)| match request {
+            PortRequest::Review(review) => (n as u16, number, review),
+            other => panic!("{other:?}"),
+        }));
     }
 
     /// Gives the hook's verdict on a message.
     pub fn verdict(&mut self, (shard, number): (u16, u64), verdict: ReviewVerdict) {
         let shard = &mut self.shards[usize::from(shard)];
-        Service::reviewed(&mut shard.chat, self.now, number, verdict, &mut shard.fx);
+        let reply = PortReply::Review(verdict);
+        Service::port_reply(&mut shard.chat, self.now, number, reply, &mut shard.fx);
         self.rest();
     }
 

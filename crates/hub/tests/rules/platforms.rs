@@ -4,8 +4,11 @@ use crate::harness::{HubHarness, id, limited, product, settings};
 use base::time::Now;
 use model::id::{MessageId, ProductKey};
 use model::ports::events::DeviceWhat;
-use model::ports::notifications::{NotificationTargets, NotificationWhat, Notified};
+use model::ports::notifications::{
+    NotificationOrder, NotificationTargets, NotificationWhat, Notified,
+};
 use model::ports::pushes::{PushAnswer, PushCommand};
+use model::ports::requests::{PortReply, PortRequest};
 use model::product::Product;
 use model::push::{PlatformRule, PlatformToken, Priority};
 use model::request::Bind;
@@ -40,7 +43,8 @@ fn away(world: &mut HubHarness, name: &str) {
 
 /// Orders since the last look: their numbers, tokens and pushes.
 fn orders(world: &mut HubHarness) -> Vec<(u64, Box<str>, MessageId)> {
-    let orders = std::mem::take(&mut world.fx.notifications).into_iter();
+    let requests = std::mem::take(&mut world.fx.port_requests).into_iter();
+    let orders = requests.map(|(number, request)| (number, order_of(request)));
     let orders = orders.map(|(number, order)| match (order.targets, order.what) {
         (NotificationTargets::Platform(token, _), NotificationWhat::Push(_, push)) => {
             assert_eq!(*push.body, *b"hello");
@@ -49,6 +53,11 @@ fn orders(world: &mut HubHarness) -> Vec<(u64, Box<str>, MessageId)> {
         other => panic!("not for a platform: {other:?}"),
     });
     orders.collect()
+}
+
+fn order_of(request: PortRequest) -> Box<NotificationOrder> {
+    let PortRequest::Notify(order) = request else { panic!("no order: {request:?}") };
+    order
 }
 
 fn ids(world: &mut HubHarness) -> Vec<MessageId> {
@@ -62,7 +71,7 @@ fn only(world: &mut HubHarness) -> (u64, Box<str>, MessageId) {
 }
 
 fn say(world: &mut HubHarness, number: u64, what: Notified) {
-    world.hub.notified(world.now, number, what, &mut world.fx);
+    world.hub.port_reply(world.now, number, PortReply::Notify(what), &mut world.fx);
     world.store();
 }
 
@@ -200,8 +209,10 @@ fn an_order_is_withdrawn_when_its_push_or_its_address_ends() {
         away(&mut world, "a");
         world.pass_ms(AWAY_MS);
         let push = world.give("a");
-        let (_, order) = world.fx.notifications.pop().expect("an order");
-        let NotificationTargets::Platform(_, withdrawal) = order.targets else { panic!("ours") };
+        let (_, request) = world.fx.port_requests.pop().expect("an order");
+        let NotificationTargets::Platform(_, withdrawal) = order_of(request).targets else {
+            panic!("ours")
+        };
         assert!(!withdrawal.is_withdrawn());
         end(&mut world, push);
         assert!(withdrawal.is_withdrawn());
@@ -275,7 +286,7 @@ fn a_kill_between_the_answer_and_the_row_sends_a_push_again_and_loses_none() {
         let first = world.give("a");
         let (number, ..) = only(&mut world);
         world.keeps = is_noted;
-        world.hub.notified(world.now, number, taken(), &mut world.fx);
+        world.hub.port_reply(world.now, number, PortReply::Notify(taken()), &mut world.fx);
         world.store();
         world.restart();
         world.keeps = true;

@@ -3,13 +3,10 @@
 
 use base::time::{Instant, Now};
 use model::chat::foreign::{ForeignRefused, ForeignWord};
-use model::ports::access::{Admission, Question};
 use model::ports::bans::BanAct;
 use model::ports::log::{Call, Completion, Ticket};
-use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence::directory::{Batch, DirectoryError};
-use model::ports::reviews::{Review, ReviewVerdict};
-use model::ports::users::{BookFault, BookOrder};
+use model::ports::requests::{PortReply, PortRequest};
 use model::pressure::Pressure;
 use model::service::{Event, ServiceKind};
 use std::net::{IpAddr, SocketAddr};
@@ -50,13 +47,16 @@ pub trait Outside {
         1
     }
 
-    /// Has a service's question answered, by mail; or at once, when it cannot be taken.
-    fn resolve(
+    /// Hands a service's request to its port; the reply comes by mail. An error is the reply: the
+    /// request was not taken, and no mail will come. An outside without ports takes none.
+    fn ask_port(
         &mut self,
-        service: ServiceKind,
-        number: u64,
-        question: Box<Question>,
-    ) -> Result<(), Admission>;
+        _service: ServiceKind,
+        _number: u64,
+        request: PortRequest,
+    ) -> Result<(), PortReply> {
+        Err(request.without_port())
+    }
 
     /// Whether an address, or a MIOP device, is banned. A ban that applies is counted.
     fn is_banned(&self, _: Now, _: Option<IpAddr>, _device: Option<&str>, _: BanAct) -> bool {
@@ -76,35 +76,6 @@ pub trait Outside {
 
     /// A client or device is gone, and not because the server wanted it.
     fn left(&mut self, _: Now, _who: &str) {}
-
-    /// Hands a message to the reviewer; without one the verdict comes at once: none.
-    fn review(
-        &mut self,
-        service: ServiceKind,
-        number: u64,
-        review: Box<Review>,
-    ) -> Result<(), ReviewVerdict>;
-
-    /// Hands an order to the book of accounts over; or says at once why it is not carried out. The
-    /// result comes by mail.
-    fn order_book(
-        &mut self,
-        service: ServiceKind,
-        number: u64,
-        order: Box<BookOrder>,
-    ) -> Result<(), BookFault> {
-        let _ = (service, number, order);
-        Err(BookFault::Off)
-    }
-
-    /// Has devices notified that are not connected; the result comes by mail. An error: the order
-    /// was refused, and no mail will come.
-    fn notify(
-        &mut self,
-        service: ServiceKind,
-        number: u64,
-        order: Box<NotificationOrder>,
-    ) -> Result<(), Notified>;
 
     /// Hands over what is for other domains; what was refused before, and those that find no room.
     fn go_out(&mut self, words: Vec<ForeignWord>) -> (ForeignRefused, Vec<ForeignWord>) {

@@ -11,17 +11,14 @@ use model::counters::{ChatCounter, Counters, ProcessCounter};
 use model::id::{ConnRef, ShardId};
 use model::latency::LatencyPhase;
 use model::limits::Limits;
-use model::ports::access::{Admission, Question};
 use model::ports::backlog::ReportHook;
 use model::ports::control::disconnections::Parting;
 use model::ports::control::slow_clients::Loss;
 use model::ports::control::{Answer, Command, Status};
 use model::ports::log::{Call, Completion, Restored, StoreError, Ticket};
-use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence::queries::PresenceStatus;
-use model::ports::reviews::{Review, ReviewVerdict};
+use model::ports::requests::{PortReply, PortRequest};
 use model::ports::trace::{TraceIdentity, TraceSubject};
-use model::ports::users::{BookAnswer, BookFault, BookOrder};
 use model::presence::{PresenceVersion, Principal, Transition};
 use model::pressure::Pressure;
 use model::product::Product;
@@ -45,38 +42,13 @@ pub trait Carrier {
     /// For the log; the tickets of calls that were not taken come back.
     fn call(&mut self, service: ServiceKind, calls: Vec<(Ticket, Call)>) -> Vec<Ticket>;
 
-    /// Hands over a question of access; answers at once when it cannot be taken.
-    fn resolve(
+    /// Hands over a request to a port; replies at once when it cannot be taken.
+    fn ask_port(
         &mut self,
         service: ServiceKind,
         number: u64,
-        question: Box<Question>,
-    ) -> Result<(), Admission>;
-
-    /// Hands over a message for review; gives a verdict at once when it cannot be taken.
-    fn review(
-        &mut self,
-        service: ServiceKind,
-        number: u64,
-        review: Box<Review>,
-    ) -> Result<(), ReviewVerdict>;
-
-    /// Hands over an order to the book of accounts; refuses at once when it cannot be taken.
-    fn order_book(
-        &mut self,
-        service: ServiceKind,
-        number: u64,
-        order: Box<BookOrder>,
-    ) -> Result<(), BookFault>;
-
-    /// Hands over an order to notify devices that are not connected; answers at once when it cannot
-    /// be taken.
-    fn notify(
-        &mut self,
-        service: ServiceKind,
-        number: u64,
-        order: Box<NotificationOrder>,
-    ) -> Result<(), Notified>;
+        request: PortRequest,
+    ) -> Result<(), PortReply>;
 
     /// For other domains; what was refused before, and those that find no room now.
     fn go_out(&mut self, words: Vec<ForeignWord>) -> (ForeignRefused, Vec<ForeignWord>);
@@ -131,14 +103,8 @@ pub trait AnyService: Send {
     fn complete(&mut self, now: Now, completions: Vec<Completion>);
     /// Handles messages from the same service of another shard.
     fn peer_messages(&mut self, now: Now, bag: PeerBag);
-    /// The answer to a question about access.
-    fn admitted(&mut self, now: Now, number: u64, answer: Admission);
-    /// The verdict of a review.
-    fn reviewed(&mut self, now: Now, number: u64, verdict: ReviewVerdict);
-    /// Result of an order to the book.
-    fn booked(&mut self, now: Now, number: u64, answer: BookAnswer);
-    /// Result of an order to notify devices.
-    fn notified(&mut self, now: Now, number: u64, what: Notified);
+    /// The reply of a port.
+    fn port_reply(&mut self, now: Now, number: u64, reply: PortReply);
     /// A message of the server's own is published.
     fn publish(&mut self, now: Now, message: &Publication);
     /// Has a service take its turn, if it got anything since its last turn, or had wanted one by
@@ -341,24 +307,9 @@ impl<S: Service> AnyService for RunningService<S> {
         }
     }
 
-    fn admitted(&mut self, now: Now, number: u64, answer: Admission) {
+    fn port_reply(&mut self, now: Now, number: u64, reply: PortReply) {
         let (service, fx) = self.told();
-        service.admitted(now, number, answer, fx);
-    }
-
-    fn reviewed(&mut self, now: Now, number: u64, verdict: ReviewVerdict) {
-        let (service, fx) = self.told();
-        service.reviewed(now, number, verdict, fx);
-    }
-
-    fn booked(&mut self, now: Now, number: u64, answer: BookAnswer) {
-        let (service, fx) = self.told();
-        service.booked(now, number, answer, fx);
-    }
-
-    fn notified(&mut self, now: Now, number: u64, what: Notified) {
-        let (service, fx) = self.told();
-        service.notified(now, number, what, fx);
+        service.port_reply(now, number, reply, fx);
     }
 
     fn publish(&mut self, now: Now, message: &Publication) {
@@ -401,28 +352,10 @@ impl<S: Service> AnyService for RunningService<S> {
             }
             said[to].push(message);
         }
-        for (number, question) in std::mem::take(&mut effects.questions) {
-            if let Err(answer) = carrier.resolve(S::KIND, number, question) {
+        for (number, request) in std::mem::take(&mut effects.port_requests) {
+            if let Err(reply) = carrier.ask_port(S::KIND, number, request) {
                 *stirred = true;
-                service.admitted(now, number, answer, effects);
-            }
-        }
-        for (number, review) in std::mem::take(&mut effects.reviews) {
-            if let Err(verdict) = carrier.review(S::KIND, number, review) {
-                *stirred = true;
-                service.reviewed(now, number, verdict, effects);
-            }
-        }
-        for (number, order) in std::mem::take(&mut effects.book_orders) {
-            if let Err(fault) = carrier.order_book(S::KIND, number, order) {
-                *stirred = true;
-                service.booked(now, number, Err(fault), effects);
-            }
-        }
-        for (number, order) in std::mem::take(&mut effects.notifications) {
-            if let Err(what) = carrier.notify(S::KIND, number, order) {
-                *stirred = true;
-                service.notified(now, number, what, effects);
+                service.port_reply(now, number, reply, effects);
             }
         }
         if !effects.foreign.is_empty() {

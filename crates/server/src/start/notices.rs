@@ -14,6 +14,7 @@ use federation::WayOut;
 use model::id::ShardId;
 use model::ports::control::Control;
 use model::ports::notifications::{NotificationOrder, NotificationTargets, Notified};
+use model::ports::requests::PortReply;
 use model::service::ServiceKind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -77,7 +78,7 @@ impl Notices {
     ) -> Result<(), Notified> {
         let (boxes, over) = (self.boxes.clone(), self.over.clone());
         let reply = move |what| {
-            insist(&boxes, shard, Mail::Notified(service, number, what), &over);
+            insist(&boxes, shard, Mail::PortReply(service, number, PortReply::Notify(what)), &over);
         };
         match (&order.targets, way_out) {
             (NotificationTargets::Platform(..), _) => self.platforms.offer(order, Box::new(reply)),

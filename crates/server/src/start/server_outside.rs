@@ -21,13 +21,10 @@ use guard::bans::BanQuery;
 use guard::bans::offences::Offences;
 use model::chat::foreign::{ForeignRefused, ForeignWord};
 use model::id::ShardId;
-use model::ports::access::{Admission, Question};
 use model::ports::bans::BanAct;
 use model::ports::log::{Call, Completion, Party, Ticket, Write};
-use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence::directory::{Batch, DirectoryError};
-use model::ports::reviews::{Review, ReviewVerdict};
-use model::ports::users::{BookFault, BookOrder};
+use model::ports::requests::{PortReply, PortRequest};
 use model::pressure::{Gauge, Pressure};
 use model::service::{Event, ServiceKind};
 use model::timeline::Space;
@@ -146,13 +143,29 @@ impl Outside for ServerOutside {
         self.awake.count()
     }
 
-    fn resolve(
+    fn ask_port(
         &mut self,
         service: ServiceKind,
         number: u64,
-        question: Box<Question>,
-    ) -> Result<(), Admission> {
-        self.entrance.resolve((service, self.shard), number, question)
+        request: PortRequest,
+    ) -> Result<(), PortReply> {
+        let by = (service, self.shard);
+        match request {
+            PortRequest::Access(question) => {
+                self.entrance.resolve(by, number, question).map_err(PortReply::Access)
+            }
+            PortRequest::Review(review) => match &self.reviews {
+                Some(desk) => desk.put(by, number, review).map_err(PortReply::Review),
+                None => Err(PortRequest::Review(review).without_port()),
+            },
+            PortRequest::Book(order) => {
+                self.entrance.order(by, number, order).map_err(|fault| PortReply::Book(Err(fault)))
+            }
+            PortRequest::Notify(order) => self
+                .notices
+                .hand_over(by, number, order, self.way_out.as_ref())
+                .map_err(PortReply::Notify),
+        }
     }
 
     fn is_banned(
@@ -185,36 +198,6 @@ impl Outside for ServerOutside {
         if self.leaving.see(now.unix_s(), rule, who.into()) {
             book.flaps(who, rule.ban_s);
         }
-    }
-
-    fn review(
-        &mut self,
-        service: ServiceKind,
-        number: u64,
-        review: Box<Review>,
-    ) -> Result<(), ReviewVerdict> {
-        match &self.reviews {
-            Some(desk) => desk.put((service, self.shard), number, review),
-            None => Err(ReviewVerdict::None),
-        }
-    }
-
-    fn order_book(
-        &mut self,
-        service: ServiceKind,
-        number: u64,
-        order: Box<BookOrder>,
-    ) -> Result<(), BookFault> {
-        self.entrance.order((service, self.shard), number, order)
-    }
-
-    fn notify(
-        &mut self,
-        service: ServiceKind,
-        number: u64,
-        order: Box<NotificationOrder>,
-    ) -> Result<(), Notified> {
-        self.notices.hand_over((service, self.shard), number, order, self.way_out.as_ref())
     }
 
     fn go_out(&mut self, words: Vec<ForeignWord>) -> (ForeignRefused, Vec<ForeignWord>) {

@@ -16,6 +16,7 @@ use guard::ListenerPolicy;
 use model::id::ShardId;
 use model::ports::control::Control;
 use model::ports::log::Party;
+use model::ports::requests::PortReply;
 use net::shard::ShardMessage;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -93,7 +94,12 @@ impl Topics {
                 node: seeds.node,
             },
             tell: Box::new(move |(service, shard), number, admission| {
-                insist(&boxes, shard, Mail::Admitted(service, number, admission), &over);
+                insist(
+                    &boxes,
+                    shard,
+                    Mail::PortReply(service, number, PortReply::Access(admission)),
+                    &over,
+                );
             }),
             wake: Box::new(move || {
                 for mailbox in woken.iter() {
@@ -116,7 +122,12 @@ impl Topics {
         let (boxes, over) = (boxes.clone(), storage.over.clone());
         let ways = OrderWays {
             tell: Box::new(move |(service, shard), number, answer| {
-                insist(&boxes, shard, Mail::Booked(service, number, answer), &over);
+                insist(
+                    &boxes,
+                    shard,
+                    Mail::PortReply(service, number, PortReply::Book(answer)),
+                    &over,
+                );
             }),
             control,
             limits: Mutex::new(config.limits.chat.clone()),

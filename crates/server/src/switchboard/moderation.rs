@@ -9,6 +9,7 @@ use crate::shard_logic::outside::Outside;
 use chat::ReviewSettings;
 use chat::words::{WORDS_FILE_BYTES_MAX, WordList, WordShelf};
 use model::limits::ChatLimits;
+use model::ports::requests::PortReply;
 use model::ports::reviews::Reviewed;
 use net::shard::ShardMessage;
 use std::fs::File;
@@ -58,7 +59,8 @@ impl Moderation {
         let tell = move |(service, shard): (_, model::id::ShardId), number, verdict| {
             let mailbox = &boxes[usize::from(shard.0)];
             // One that is full loses it: the service has a time for each.
-            drop(mailbox.put(ShardMessage::Mail(Mail::Reviewed(service, number, verdict))));
+            let reply = Mail::PortReply(service, number, PortReply::Review(verdict));
+            drop(mailbox.put(ShardMessage::Mail(reply)));
             mailbox.ring();
         };
         desk.start(Box::new(tell)).map_err(|error| format!("cannot start the hook thread: {error}"))

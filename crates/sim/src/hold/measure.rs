@@ -14,18 +14,15 @@ use chat::{ChatService, PushPolicy};
 use hub::Hub;
 use model::id::{NodeId, ShardId};
 use model::limits::{ChatLimits, Limits, PushLimits, TopicLimits};
-use model::ports::access::{Admission, AllowAll, Question};
+use model::ports::access::AllowAll;
 use model::ports::control::Status;
 use model::ports::lead::LeadProof;
 use model::ports::log::{
     Appended, Call, Completion, Done, Page, Read, Ticket, TimelineStatus, Write,
 };
-use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence::directory::{Batch, DirectoryError, Lease};
-use model::ports::reviews::{Review, ReviewVerdict};
 use model::presence::NodeName;
 use model::service::{Event, Service, ServiceKind};
-use model::session::Denial;
 use net::Shard;
 use net::connection::ConnectionRecord;
 use net::layer::{ListenEndpoint, ListenerSetup};
@@ -232,24 +229,6 @@ impl Outside for Nothing {
 
     fn messages_wanted(&self) -> bool {
         false
-    }
-
-    fn resolve(&mut self, _: ServiceKind, _: u64, _: Box<Question>) -> Result<(), Admission> {
-        // Nobody is asked: everybody is let in at once.
-        Err(Admission::Refused(Denial::Unavailable))
-    }
-
-    fn review(&mut self, _: ServiceKind, _: u64, _: Box<Review>) -> Result<(), ReviewVerdict> {
-        Err(ReviewVerdict::None)
-    }
-
-    fn notify(
-        &mut self,
-        _: ServiceKind,
-        _: u64,
-        _: Box<NotificationOrder>,
-    ) -> Result<(), Notified> {
-        Err(Notified::Refused)
     }
 
     fn copy(&mut self, _: Vec<Batch>) -> Result<(), DirectoryError> {

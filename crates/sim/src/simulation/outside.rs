@@ -3,14 +3,10 @@
 use crate::copies::SimReplicators;
 use crate::disk::SimDisk;
 use model::id::ShardId;
-use model::ports::access::{Admission, Question};
 use model::ports::events::DeviceEvent;
 use model::ports::log::{Call, Completion, Ticket};
-use model::ports::notifications::{NotificationOrder, Notified};
 use model::ports::presence::directory::{Batch, DirectoryError};
-use model::ports::reviews::{Review, ReviewVerdict};
 use model::service::{Event, ServiceKind};
-use model::session::Denial;
 use server::shard_logic::outside::Outside;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -48,24 +44,6 @@ impl Outside for SimOutside {
 
     fn messages_wanted(&self) -> bool {
         false
-    }
-
-    fn resolve(&mut self, _: ServiceKind, _: u64, _: Box<Question>) -> Result<(), Admission> {
-        // Nobody is asked: everybody is let in at once.
-        Err(Admission::Refused(Denial::Unavailable))
-    }
-
-    fn review(&mut self, _: ServiceKind, _: u64, _: Box<Review>) -> Result<(), ReviewVerdict> {
-        Err(ReviewVerdict::None)
-    }
-
-    fn notify(
-        &mut self,
-        _: ServiceKind,
-        _: u64,
-        _: Box<NotificationOrder>,
-    ) -> Result<(), Notified> {
-        Err(Notified::Refused)
     }
 
     fn copy(&mut self, batches: Vec<Batch>) -> Result<(), DirectoryError> {

@@ -14,6 +14,7 @@ use model::chat::{
 use model::ports::notifications::{
     NotificationOrder, NotificationTargets, NotificationWhat, Notified,
 };
+use model::ports::requests::PortReply;
 use model::service::Service;
 use model::timeline::Seq;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -97,7 +98,8 @@ impl World {
                     self.carrier.unanswered.push((shard, number, what));
                 } else if self.calm || !self.rng.one_in(6) {
                     let one = &mut self.shards[shard];
-                    Service::notified(&mut one.chat, self.now, number, what, &mut one.fx);
+                    let reply = PortReply::Notify(what);
+                    Service::port_reply(&mut one.chat, self.now, number, reply, &mut one.fx);
                     self.collect(shard);
                 } else {
                     self.shards[shard].notifications.push_back((number, order));
@@ -112,7 +114,8 @@ impl World {
         self.carrier.is_slow = false;
         for (shard, number, what) in std::mem::take(&mut self.carrier.unanswered) {
             let one = &mut self.shards[shard];
-            Service::notified(&mut one.chat, self.now, number, what, &mut one.fx);
+            let reply = PortReply::Notify(what);
+            Service::port_reply(&mut one.chat, self.now, number, reply, &mut one.fx);
             self.collect(shard);
         }
     }

@@ -10,6 +10,7 @@ use model::limits::{ChatLimits, Limits, NotificationLimits};
 use model::ports::chat::ChatAnswer;
 use model::ports::log::{Append, Call, Completion, Read, StoreError, Ticket, Write};
 use model::ports::notifications::NotificationOrder;
+use model::ports::requests::PortRequest;
 use model::service::Service;
 use model::timeline::Space;
 use std::collections::VecDeque;
@@ -185,9 +186,11 @@ impl Shard {
         }
         self.calls.extend(self.fx.calls.drain(..));
         self.answers.append(&mut self.fx.answers);
-        let notifications = self.fx.notifications.drain(..);
-        self.notifications.extend(notifications.map(|(number, order)| (number, *order)));
-        assert!(self.fx.questions.is_empty(), "everybody is let in at once");
+        let requests = self.fx.port_requests.drain(..);
+        self.notifications.extend(requests.map(|(number, request)| match request {
+            PortRequest::Notify(order) => (number, *order),
+            other => panic!("everybody is admitted at once: {other:?}"),
+        }));
         (std::mem::take(&mut self.fx.deliveries), std::mem::take(&mut self.fx.peer_messages))
     }
 
