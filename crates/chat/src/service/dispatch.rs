@@ -274,9 +274,11 @@ impl Chat {
             ChatRequest::Send { session, number, message } => {
                 self.send(from, (session, number), message, fx);
             }
-            ChatRequest::Transient { .. } | ChatRequest::Room(_) | ChatRequest::Voice { .. } => {
-                self.of_now(now, from, request, fx)
+            ChatRequest::Transient { session, number, transient } => {
+                self.transient(now, from, (session, number), *transient, fx);
             }
+            ChatRequest::Room(asked) => self.room(now, from, *asked, fx),
+            ChatRequest::Voice { session, group } => self.voice(now, from, session, &group, fx),
             ChatRequest::Group { session, number, order } => {
                 self.group_order(from, (session, number), *order, fx);
             }
@@ -295,78 +297,6 @@ impl Chat {
             ChatRequest::Search { session, number, range } => {
                 self.search(from, (session, number), range, fx);
             }
-            ChatRequest::Read { .. }
-            | ChatRequest::Set { .. }
-            | ChatRequest::Conversation { .. }
-            | ChatRequest::Conversations { .. }
-            | ChatRequest::PublicGroups { .. }
-            | ChatRequest::Recall { .. }
-            | ChatRequest::Readers { .. } => self.of_conversations(now, from, request, fx),
-            ChatRequest::Privacy { session, number, wish } => {
-                self.privacy(from, (session, number), wish, fx);
-            }
-            ChatRequest::Upload { session, number, wish } => {
-                self.upload(from, (session, number), *wish, fx);
-            }
-            ChatRequest::Acknowledge { session, upto } => {
-                self.acknowledge(now, from, session, upto);
-            }
-            ChatRequest::People(asked) => self.ask_people(now, from, *asked, fx),
-            ChatRequest::Redeem(redeeming) => self.redeem(now, from, *redeeming, fx),
-            ChatRequest::Token(wish) => self.wants_token(from, *wish, fx),
-            ChatRequest::Keep(keeping) => self.keep(from, &keeping, fx),
-            ChatRequest::Detach(detaching) => self.detach(now, from, *detaching, fx),
-            ChatRequest::Resume { session, id } => self.resume(now, from, (session, &id), fx),
-            ChatRequest::Push { session, number, wish } => {
-                self.push_wish(from, (session, number), wish, fx);
-            }
-            ChatRequest::Nodes(asked) => self.ask_nodes(now, from, *asked, fx),
-            ChatRequest::Profile(said) => self.profile_said(now, from, *said, fx),
-            ChatRequest::Chatroom(_) | ChatRequest::ChatroomMissed { .. } => {
-                self.of_chatrooms(from, request, fx);
-            }
-            ChatRequest::Book(asked) => self.book_wish(from, *asked, fx),
-            ChatRequest::Register(wants) => self.register(from, *wants, fx),
-            ChatRequest::HandOn(handing) => self.hand_on(now, from, *handing, fx),
-            ChatRequest::HandTo(handing) => self.hand_to(now, from, *handing, fx),
-            ChatRequest::Closed { session, .. } => self.closed(from, session, fx),
-        }
-    }
-
-    /// Carries out requests that concern only those present now, and of which nothing is stored.
-    fn of_now(&mut self, now: Now, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
-        match request {
-            ChatRequest::Transient { session, number, transient } => {
-                self.transient(now, from, (session, number), *transient, fx);
-            }
-            ChatRequest::Room(asked) => self.room(now, from, *asked, fx),
-            ChatRequest::Voice { session, group } => self.voice(now, from, session, &group, fx),
-            other => unreachable!("it is to be kept: {other:?}"),
-        }
-    }
-
-    /// Carries out requests about chatrooms.
-    fn of_chatrooms(&mut self, from: ConnRef, request: ChatRequest, fx: &mut Effects) {
-        match request {
-            ChatRequest::Chatroom(asked) => self.chatroom(from, *asked, fx),
-            ChatRequest::ChatroomMissed { session, room, missed, again } => {
-                if let Some(key) = self.sessions.bound(from, session) {
-                    self.skips_in_chatroom(key, (room, missed, again), fx);
-                }
-            }
-            other => unreachable!("no request about a chatroom: {other:?}"),
-        }
-    }
-
-    /// Carries out requests about conversations, and about messages in them.
-    fn of_conversations(
-        &mut self,
-        now: Now,
-        from: ConnRef,
-        request: ChatRequest,
-        fx: &mut Effects,
-    ) {
-        match request {
             ChatRequest::Read { session, number, with, upto } => {
                 self.wish(now, from, (session, number), (&with, Wish::Read(upto)), fx);
             }
@@ -389,7 +319,37 @@ impl Chat {
             ChatRequest::Readers { session, number, range } => {
                 self.readers(from, (session, number), *range, fx);
             }
-            other => unreachable!("no request about a conversation: {other:?}"),
+            ChatRequest::Privacy { session, number, wish } => {
+                self.privacy(from, (session, number), wish, fx);
+            }
+            ChatRequest::Upload { session, number, wish } => {
+                self.upload(from, (session, number), *wish, fx);
+            }
+            ChatRequest::Acknowledge { session, upto } => {
+                self.acknowledge(now, from, session, upto);
+            }
+            ChatRequest::People(asked) => self.ask_people(now, from, *asked, fx),
+            ChatRequest::Redeem(redeeming) => self.redeem(now, from, *redeeming, fx),
+            ChatRequest::Token(wish) => self.wants_token(from, *wish, fx),
+            ChatRequest::Keep(keeping) => self.keep(from, &keeping, fx),
+            ChatRequest::Detach(detaching) => self.detach(now, from, *detaching, fx),
+            ChatRequest::Resume { session, id } => self.resume(now, from, (session, &id), fx),
+            ChatRequest::Push { session, number, wish } => {
+                self.push_wish(from, (session, number), wish, fx);
+            }
+            ChatRequest::Nodes(asked) => self.ask_nodes(now, from, *asked, fx),
+            ChatRequest::Profile(said) => self.profile_said(now, from, *said, fx),
+            ChatRequest::Chatroom(asked) => self.chatroom(from, *asked, fx),
+            ChatRequest::ChatroomMissed { session, room, missed, again } => {
+                if let Some(key) = self.sessions.bound(from, session) {
+                    self.skips_in_chatroom(key, (room, missed, again), fx);
+                }
+            }
+            ChatRequest::Book(asked) => self.book_wish(from, *asked, fx),
+            ChatRequest::Register(wants) => self.register(from, *wants, fx),
+            ChatRequest::HandOn(handing) => self.hand_on(now, from, *handing, fx),
+            ChatRequest::HandTo(handing) => self.hand_to(now, from, *handing, fx),
+            ChatRequest::Closed { session, .. } => self.closed(from, session, fx),
         }
     }
 }
