@@ -53,7 +53,7 @@ class Site:
         self.hosts = [self.net.addresses[name] for name in MACHINES]
         self.nats = Nats([Place(host, 4222, 6222, 8222, self.disk(f"nats-{name}"),
                                 self.net.words(name))
-                          for name, host in zip(MACHINES, self.hosts)], store_max="64Gb")
+                          for name, host in zip(MACHINES, self.hosts)], store_max="256Gb")
         case.addCleanup(self.nats.close)
         self.nodes = [self.node(name, host)
                       for name, host in list(zip(MACHINES, self.hosts))[:nodes]]
