@@ -99,14 +99,14 @@ def machine_s():
 
 
 def by_command():
-    """Ticks of each process that is not ours, and its command."""
+    """Ticks of each process that is neither ours nor the kernel's, and its command."""
     used, ours = {}, os.getpgid(0)
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, ValueError):
             with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
                 head, _, tail = file.read().rpartition(")")
             fields = tail.split()
-            if int(fields[2]) != ours:
+            if int(fields[2]) not in (ours, 0):
                 used[pid, head.partition("(")[2]] = int(fields[11]) + int(fields[12])
     return used
 
@@ -304,6 +304,11 @@ def window(pids, seconds, disk=lambda: (0, 0)):
 # ---- figures -------------------------------------------------------------------------------------
 
 
+# Kept among the samples, and shown in no table.
+ASIDE = ("waits of threads", "delivery", "descriptors of", "descriptors with", "threads of",
+         "resident memory with")
+
+
 class Figures:
     """Samples by number of logs and by what was measured."""
 
@@ -315,7 +320,9 @@ class Figures:
 
     def rows(self):
         rows = []
-        for (name, unit), by_logs in self.samples.items():
+        shown = ((it, by_logs) for it, by_logs in self.samples.items()
+                 if not any(word in it[0] for word in ASIDE))
+        for (name, unit), by_logs in shown:
             for logs, values in sorted(by_logs.items()):
                 where = f"{name}, {logs} {self.what}"
                 row = lambda more, value: rows.append(  # noqa: E731
@@ -628,7 +635,8 @@ def main():
     parser.add_argument("--crowds", type=int, default=2, help="rounds with idle connections")
     parser.add_argument("--idle-s", type=float, default=60, help="each look at idle processes")
     parser.add_argument("--seconds", type=float, default=15, help="each look at messages")
-    parser.add_argument("--bases", type=int, default=2, help="rounds of writes, and of starts on data")
+    parser.add_argument("--bases", type=int, default=2,
+                        help="rounds of writes, and of starts on data")
     parser.add_argument("--base-mb", type=int, default=1000, help="data of these starts")
     parser.add_argument("--moves", type=int, default=2, help="changes of the lead a cluster")
     parser.add_argument("--binary", help="the server, instead of HOLDLINE_E2E_BINARY")
