@@ -184,6 +184,17 @@ class Link:
             pass
         return self.buffer[:count]
 
+    def is_kept_alive(self):
+        """Whether the library's kernel probes this connection by itself (TCP keep-alive)."""
+        ours, theirs = (":%04X" % name[1] for name in
+                        (self.stream.getsockname(), self.stream.getpeername()))
+        rows = []
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            with contextlib.suppress(OSError), open(table, encoding="ascii") as file:
+                rows += [line.split() for line in file]
+        return any(row[1].endswith(theirs) and row[2].endswith(ours) and row[5].startswith("02:")
+                   for row in rows)
+
     def end(self):
         """Closes this direction: the library reads all that was sent, then an end."""
         with contextlib.suppress(OSError):
@@ -344,7 +355,10 @@ class Stage:
 
     def idle_hours(self, link, ping, answer):
         """How often the client's timer wakes it in each hour of a day in which nothing happens.
-        Each time it sends a Ping, which `answer` answers, and nothing else."""
+        Each time it sends a Ping, which `answer` answers, and nothing else; nor does its kernel
+        (on Linux, where that can be seen)."""
+        if link.is_kept_alive():
+            raise Failure("TCP keep-alive is on: it wakes the device and hides what is found")
         begin, hours = self.now, [0] * 24
         link.arrived()
         while (due := self.settle()) is not None and due < begin + 24 * 3_600_000:

@@ -74,7 +74,8 @@ func (s *settings) checkPins(state *tls.ConnectionState) error {
 }
 
 func (s *settings) dialPlain(ctx context.Context, address string) (net.Conn, error) {
-	var dialer net.Dialer
+	// Go's own keep-alive would wake the device each 15 s, and keep alive what the heartbeat tests.
+	dialer := net.Dialer{KeepAlive: -1}
 	if s.proxy == nil {
 		return dialer.DialContext(ctx, "tcp", address)
 	}
