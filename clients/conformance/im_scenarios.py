@@ -981,6 +981,16 @@ def pins_refuse_a_certificate_that_the_authority_has_issued(stage):
     _used(stage)
 
 
+def pins_ignore_certificates_whose_keys_the_server_does_not_prove(stage):
+    other = stage.certificates.server("other.example")[0]
+    sent = stage.certificates.together("push.example", "other.example")
+    _, tls = scenarios._tls(stage, sent=sent)
+    stage.open(tls={**tls, "pins": [scenarios._pin(stage, other)]})
+    link = stage.server.accept()
+    check(link is None or link.until_closed() == [], "nothing is sent")
+    stage.driver.state("waiting", why="pin_mismatch")
+
+
 def _a_proxy_is_used(stage, kind, user):
     proxy = scenarios._proxy(stage, kind, user)
     stage.open(proxy=proxy.url)
@@ -1038,7 +1048,8 @@ NEEDS = {
                an_application_that_holds_much_gets_no_more],
     "tls": [tls_connects_to_a_server_that_it_trusts,
             tls_refuses_another_authority_and_another_name],
-    "pins": [pins_refuse_a_certificate_that_the_authority_has_issued],
+    "pins": [pins_refuse_a_certificate_that_the_authority_has_issued,
+             pins_ignore_certificates_whose_keys_the_server_does_not_prove],
     "detail": [a_failed_connection_says_why_in_the_systems_words,
                a_failed_verification_says_why_in_the_librarys_words],
     "socks5": [a_secret_is_not_shown_through_a_proxy_without_tls,

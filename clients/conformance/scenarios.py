@@ -1037,11 +1037,12 @@ def _pin(stage, certificate):
     return "sha256/" + base64.b64encode(digest).decode()
 
 
-def _tls(stage, name="push.example"):
-    """A TLS listener, and the options of a client that trusts it."""
+def _tls(stage, name="push.example", sent=None):
+    """A TLS listener, and the options of a client that trusts it. `sent`: a file of certificates
+    that the server sends in place of its own alone."""
     certificate, key = stage.certificates.server(name)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(sent or certificate, key)
     stage.server = stage.listen(lambda stream: context.wrap_socket(stream, server_side=True))
     return certificate, {"ca": stage.certificates.authority()[0], "name": "push.example"}
 
@@ -1083,6 +1084,15 @@ def pins_refuse_a_certificate_that_the_authority_has_issued(stage):
     other = _pin(stage, stage.certificates.server("other.example")[0])
     stage.open(tls={**tls, "pins": [other, _pin(stage, certificate)]})
     stage.bind()
+
+
+def pins_ignore_certificates_whose_keys_the_server_does_not_prove(stage):
+    other = stage.certificates.server("other.example")[0]
+    _, tls = _tls(stage, sent=stage.certificates.together("push.example", "other.example"))
+    stage.open(tls={**tls, "pins": [_pin(stage, other)]})
+    link = stage.server.accept()
+    check(link is None or link.until_closed() == [], "nothing is sent")
+    stage.driver.state("waiting", why="pin_mismatch")
 
 
 def _proxy(stage, kind, user, accepts=True):
@@ -1175,7 +1185,8 @@ def websocket_carries_the_same_bytes(stage):
 NEEDS = {
     "tls": [tls_connects_to_a_server_that_it_trusts, tls_refuses_another_authority_and_another_name,
             tls_keeps_the_name_at_another_address],
-    "pins": [pins_refuse_a_certificate_that_the_authority_has_issued],
+    "pins": [pins_refuse_a_certificate_that_the_authority_has_issued,
+             pins_ignore_certificates_whose_keys_the_server_does_not_prove],
     "detail": [a_failed_connection_says_why_in_the_systems_words,
                a_failed_verification_says_why_in_the_librarys_words],
     "socks5": [a_token_is_not_shown_through_a_proxy_without_tls,

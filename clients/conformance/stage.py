@@ -419,6 +419,15 @@ class Certificates:
             self.made[name] = certificate, key
         return self.made[name]
 
+    def together(self, *names):
+        """A file with the certificates of several servers."""
+        path = self.path("+".join(names))
+        with open(path, "w", encoding="ascii") as file:
+            for name in names:
+                with open(self.server(name)[0], encoding="ascii") as certificate:
+                    file.write(certificate.read())
+        return path
+
     def public_key(self, certificate):
         """SubjectPublicKeyInfo of a certificate, DER."""
         pem = self._openssl("x509", "-in", certificate, "-noout", "-pubkey")

@@ -54,8 +54,7 @@ public final class ClientBuilder {
     }
 
     /**
-     * One key of the server's certificates must be among these: {@code sha256/BASE64} of its
-     * SubjectPublicKeyInfo.
+     * The server's key must be one of these: {@code sha256/BASE64} of its SubjectPublicKeyInfo.
      */
     public ClientBuilder pins(String... pins) {
         for (String pin : pins) {

@@ -129,13 +129,11 @@ final class Dialer {
         }
 
         private void checkPins(SSLSocket secure) throws IOException {
-            if (options.pins.isEmpty()) {
+            // The first one is the server's. Others are sent by it, and nothing proves that it has
+            // their keys, or that they were needed to verify the first.
+            if (options.pins.isEmpty()
+                || options.pins.contains(pin(secure.getSession().getPeerCertificates()[0]))) {
                 return;
-            }
-            for (Certificate certificate : secure.getSession().getPeerCertificates()) {
-                if (options.pins.contains(pin(certificate))) {
-                    return;
-                }
             }
             secure.close();
             throw new PinMismatch();
