@@ -44,6 +44,11 @@ def bind_is_signed_with_the_secret(stage):
     equal(bind["heartbeat_wish"], [0, 30, 1800], "the wish")
 
 
+def bind_says_the_heartbeat_that_the_application_wishes(stage):
+    stage.open(heartbeat_wish=900)
+    equal(stage.bind().bind["heartbeat_wish"], [900, 30, 1800], "the wish")
+
+
 def bind_with_a_token_or_nothing(stage):
     stage.open(token="open sesame")
     bind = stage.bind().bind

@@ -32,6 +32,7 @@ func (m *machine) bind(token string) *wire.Frame {
 		p.AddNumber(wire.KeyClientTs, m.claim.ClientTs)
 	}
 	var wish [6]byte
+	binary.BigEndian.PutUint16(wish[:], uint16(cfg.wishS))
 	binary.BigEndian.PutUint16(wish[2:], uint16(cfg.shortestS))
 	binary.BigEndian.PutUint16(wish[4:], uint16(cfg.longestS))
 	p.Add(wire.KeyHeartbeatWish, wish[:])

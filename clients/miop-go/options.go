@@ -62,6 +62,9 @@ type Options struct {
 	Network string
 	// Heartbeat: zeros are 30 s, 120 s and 30 min.
 	Heartbeat HeartbeatRange
+	// HeartbeatWish is the heartbeat that is asked for; 0: the product's default. PINGs are never
+	// further apart than what is agreed.
+	HeartbeatWish time.Duration
 	// BackoffFirst and BackoffLongest bound the waits between attempts; zeros: 1 s and 60 s.
 	BackoffFirst, BackoffLongest time.Duration
 
@@ -137,6 +140,7 @@ type settings struct {
 	secret                           []byte
 	network                          string
 	shortestS, firstS, longestS      int64
+	wishS                            int64
 	backoffFirstMs, backoffLongestMs int64
 	serverName                       string
 	proxy                            *url.URL
@@ -162,6 +166,7 @@ func check(o Options) (*settings, error) {
 	s.shortestS = seconds(o.Heartbeat.Shortest, 30)
 	s.firstS = seconds(o.Heartbeat.First, 120)
 	s.longestS = seconds(o.Heartbeat.Longest, 1800)
+	s.wishS = seconds(o.HeartbeatWish, 0)
 	if s.shortestS > s.longestS {
 		return nil, errors.New("miop: Heartbeat.Shortest is longer than Heartbeat.Longest")
 	}

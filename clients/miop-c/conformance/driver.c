@@ -461,6 +461,7 @@ static miop_error open_client(json *command) {
     config.tag_count = texts(tag_list, tags, 64);
     config.window = (uint16_t)json_whole(command, "max_inflight", 0);
     config.pulls = json_at(command, "pulls") != NULL && json_at(command, "pulls")->truth;
+    config.heartbeat_wish_s = (uint16_t)json_whole(command, "heartbeat_wish", 0);
     if (range != NULL) {
         config.heartbeat_shortest_s = (uint16_t)json_whole(range, "shortest", 0);
         config.heartbeat_first_s = (uint16_t)json_whole(range, "first", 0);

@@ -117,6 +117,9 @@ typedef struct miop_config {
     size_t tag_count;
     uint16_t window; /* pushes at once; 0: MIOP_HELD_MAX */
     bool pulls;      /* stored pushes come only after miop_pull */
+    /* The heartbeat that is asked for; 0: the product's default. PINGs are never further apart than
+     * what is agreed. */
+    uint16_t heartbeat_wish_s;
     /* Zeros are 30, 120 and 1800 s, 1 s and 60 s. */
     uint16_t heartbeat_shortest_s, heartbeat_first_s, heartbeat_longest_s;
     uint32_t backoff_first_ms, backoff_longest_ms;

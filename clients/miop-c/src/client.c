@@ -215,6 +215,7 @@ static void write_proof(miop_client *c, miop_writer *out) {
 static bool send_bind(miop_client *c, int64_t now) {
     const miop_config *config = &c->config;
     uint8_t wish[6] = {0};
+    miop_put(wish, c->config.heartbeat_wish_s, 2);
     miop_put(wish + 2, c->heartbeat.shortest, 2);
     miop_put(wish + 4, c->heartbeat.longest, 2);
     miop_writer out = begin(c, MIOP_BIND, NULL);

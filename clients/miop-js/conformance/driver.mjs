@@ -104,7 +104,7 @@ const commands = {
     return { mac: toHex(wire.sign(claim, fromHex(server_nonce))) };
   },
   open({ addresses, product, device, secret, key_id, token, tags, acknowledge, heartbeat,
-    max_inflight, pulls, random = 0.5, wall_ms = 0, state = null, tls, proxy }) {
+    heartbeat_wish, max_inflight, pulls, random = 0.5, wall_ms = 0, state = null, tls, proxy }) {
     clock = new ManualClock(wall_ms);
     store = new MemoryStore(state);
     held.clear();
@@ -112,7 +112,7 @@ const commands = {
       manual: acknowledge === "manual" };
     const optional = {
       secret: secret === undefined ? undefined : fromHex(secret), keyId: key_id, token, tags,
-      heartbeat, maxInflight: max_inflight, pulls, proxy, pins: tls?.pins, serverName: tls?.name,
+      heartbeat, heartbeatWish: heartbeat_wish, maxInflight: max_inflight, pulls, proxy, pins: tls?.pins, serverName: tls?.name,
       tls: tls === undefined ? undefined : { ca: readFileSync(tls.ca) },
     };
     client = new Client({

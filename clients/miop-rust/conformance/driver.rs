@@ -482,6 +482,7 @@ fn open(command: &Json) -> std::io::Result<Open> {
         let number = |name| it.number(name).expect("seconds") as u16;
         options.heartbeat = [number("shortest"), number("first"), number("longest")];
     }
+    options.heartbeat_wish = command.number("heartbeat_wish").unwrap_or(0.0) as u16;
     options.clock = Box::new(clock.clone());
     let random = command.number("random").unwrap_or(0.5);
     options.random = Some(Box::new(move || random));

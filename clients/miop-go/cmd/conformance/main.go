@@ -48,6 +48,7 @@ type options struct {
 	Tags        []string `json:"tags"`
 	Acknowledge string   `json:"acknowledge"`
 	Heartbeat   *struct{ Shortest, First, Longest int64 }
+	Wish        int64           `json:"heartbeat_wish"`
 	MaxInflight uint16          `json:"max_inflight"`
 	Pulls       bool            `json:"pulls"`
 	Random      *float64        `json:"random"`
@@ -244,6 +245,7 @@ func (d *driver) open(c *command) error {
 		o.Heartbeat = miop.HeartbeatRange{Shortest: time.Duration(h.Shortest) * time.Second,
 			First: time.Duration(h.First) * time.Second, Longest: time.Duration(h.Longest) * time.Second}
 	}
+	o.HeartbeatWish = time.Duration(c.Wish) * time.Second
 	if c.TLS != nil {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(must(os.ReadFile(c.TLS.CA)))

@@ -166,6 +166,16 @@ public final class ClientBuilder {
         return this;
     }
 
+    /**
+     * The heartbeat that is asked for, seconds; without this call, the product's default. PINGs are
+     * never further apart than what is agreed.
+     */
+    public ClientBuilder heartbeatWish(int seconds) {
+        require(seconds > 0 && seconds < 1 << 16, "a heartbeat is 1 to 65535 seconds");
+        options.wishS = seconds;
+        return this;
+    }
+
     /** The spans of the first and the longest wait between attempts. */
     public ClientBuilder backoff(long firstMs, long longestMs) {
         require(firstMs > 0 && firstMs <= longestMs, "0 < first <= longest");

@@ -535,7 +535,7 @@ final class Machine {
             claim.clientNonce = port.nonce();
             said.add(Properties.CLIENT_TS, claim.clientTs);
         }
-        byte[] wish = new Bytes().number(0, 2).number(heartbeat.shortest, 2)
+        byte[] wish = new Bytes().number(options.wishS, 2).number(heartbeat.shortest, 2)
             .number(heartbeat.longest, 2).toArray();
         said.add(Properties.HEARTBEAT_WISH, wish);
         addProof(said, token);

@@ -27,6 +27,7 @@ final class Options {
     int shortestS = 30;
     int firstS = 120;
     int longestS = 1_800;
+    int wishS;
     long backoffFirstMs = 1_000;
     long backoffLongestMs = 60_000;
     Clock clock;

@@ -193,6 +193,9 @@ public final class Driver {
             builder.heartbeat((int) number(range, "shortest", 30), (int) number(range, "first", 120),
                 (int) number(range, "longest", 1800));
         }
+        if (c.get("heartbeat_wish") != null) {
+            builder.heartbeatWish((int) number(c, "heartbeat_wish", 0));
+        }
         if (c.get("max_inflight") != null) {
             builder.window((int) number(c, "max_inflight", 1));
         }
