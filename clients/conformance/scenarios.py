@@ -339,6 +339,16 @@ def a_wrong_clock_is_corrected_once_if_the_server_says_the_time(stage):
     stage.driver.state("ended", why="clock_skew")
 
 
+def a_corrected_clock_that_is_set_right_later_is_corrected_again(stage):
+    stage.open(wall_ms=WALL_MS - 31_536_000_000, **HMAC)
+    for server_time in (WALL_MS, WALL_MS + 31_536_000_000):
+        _refuse(stage, 21, server_time=server_time)
+        link = stage.bind()
+        equal(link.bind["client_ts"], server_time, "corrected")
+        link.end()
+        stage.come_back()
+
+
 def an_error_names_why_the_server_closed(stage):
     stage.open()
     link = stage.server.accept()

@@ -451,6 +451,7 @@ export class Machine {
     }
     this.#named = [];
     this.#follows = 0;
+    this.#isClockCorrected = false;
     this.#lastBound = this.#address;
     this.#agreed = Math.max(1, heartbeat);
     this.#become("bound", null);

@@ -626,6 +626,7 @@ impl Machine {
         }
         self.named.clear();
         self.follows = 0;
+        self.is_clock_corrected = false;
         self.last_bound = Some(self.address.clone());
         self.agreed = u32::from(heartbeat).max(1);
         self.become_(Phase::Bound, None);

@@ -434,7 +434,7 @@ class Machine:
             self._session = [properties["resume_token"].hex(), properties["session_epoch"]]
             self._dirty = True
         self._named.clear()
-        self._follows = 0
+        self._follows, self._clock_corrected = 0, False
         self._last_bound = self._address
         self._agreed = max(1, properties["heartbeat"])
         self._become("bound", None)
