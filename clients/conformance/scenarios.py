@@ -587,6 +587,19 @@ def a_nudge_asks_a_bound_connection(stage):
     stage.driver.state("waiting", why="no_pong")
 
 
+def nudges_do_not_put_off_the_end_of_a_dead_connection(stage):
+    stage.open()
+    link = stage.bind()
+    stage.time(5_000)
+    stage.driver.ask("nudge")
+    stage.time(14_000)
+    stage.driver.ask("nudge")
+    equal(stage.settle(), 15_000, "ten seconds after the first one")
+    stage.time(15_000)
+    link.until_closed()
+    stage.driver.state("waiting", why="no_pong")
+
+
 def config_changes_the_heartbeat(stage):
     stage.open()
     link = stage.bind(heartbeat=300)
@@ -684,6 +697,31 @@ def a_failed_first_interval_is_halved(stage):
     _die(stage, link)
     stage.bind()
     equal(stage.settle() - stage.now, FIRST_S * 500, "half of it")
+
+
+def a_ping_after_the_devices_sleep_teaches_nothing(stage):
+    stage.open()
+    link = stage.bind()
+    stage.time(FIRST_S * 1000 + 3_600_000)
+    link.expect(PING)
+    stage.pass_(30_000)
+    link.until_closed()
+    stage.come_back()
+    stage.bind()
+    equal(stage.settle() - stage.now, FIRST_S * 1000, "the same interval")
+
+
+def a_ping_that_another_network_leaves_unanswered_teaches_nothing(stage):
+    stage.open()
+    link = stage.bind()
+    stage.time(FIRST_S * 1000)
+    link.expect(PING)
+    stage.driver.ask("network", name="cell")
+    stage.pass_(10_000)
+    link.until_closed()
+    stage.come_back()
+    stage.bind()
+    equal(stage.settle() - stage.now, FIRST_S * 1000, "the first interval")
 
 
 def a_break_while_the_answer_is_awaited_counts_as_failed(stage):

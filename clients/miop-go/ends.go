@@ -127,8 +127,8 @@ func (m *machine) tick(now int64) {
 	}
 	if !m.awaitsPong && now >= m.pingAt() {
 		testedS := m.heartbeat.intervalS()
-		if now-m.heardAt < testedS*1000 {
-			testedS = 0 // the server was heard meanwhile
+		if now-m.heardAt < testedS*1000 || now >= m.pingAt()+lateMs {
+			testedS = 0 // the server was heard meanwhile, or the device slept for longer
 		}
 		m.ping(now, testedS)
 	}

@@ -36,7 +36,9 @@ const (
 	bindMs    = 15_000
 	pongMs    = 30_000
 	nudgeMs   = 10_000
-	closeMs   = 5_000
+	// A PING that is later than this tests no interval.
+	lateMs  = 30_000
+	closeMs = 5_000
 )
 
 const (
@@ -191,8 +193,10 @@ func (m *machine) nudge(now int64) {
 	case waiting:
 		m.connect(now)
 	case bound:
-		m.ping(now, 0)
-		m.deadline = now + nudgeMs
+		if !m.awaitsPong {
+			m.ping(now, 0)
+		}
+		m.deadline = minOf(m.deadline, now+nudgeMs)
 	}
 }
 
@@ -200,7 +204,7 @@ func (m *machine) onNetwork(now int64, name string) {
 	m.cfg.network = name
 	m.heartbeat.use(m.known(name))
 	m.learn(name, m.heartbeat.interval)
-	m.isDirty = true
+	m.isDirty, m.testedS = true, 0
 	m.nudge(now)
 }
 

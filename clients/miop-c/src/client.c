@@ -13,6 +13,7 @@
 
 enum {
     CONNECT_MS = 15000, BIND_MS = 15000, PONG_MS = 30000, NUDGE_MS = 10000, CLOSE_MS = 5000,
+    LATE_MS = 30000, /* a PING that is later than this tests no interval */
     HINT_MAX_MS = 3600000, /* a hint of the server counts as at most an hour */
     GOOD_SESSION_MS = 10000, /* after such a session the next wait is short again */
     FOLLOWED_MAX = 3, /* ends with addresses in succession that are followed at once */
@@ -709,8 +710,10 @@ static void tick(miop_client *c, int64_t now) {
         expired(c, now);
     } else if (c->phase == MIOP_BOUND && !c->awaits_pong && now >= ping_at(c)) {
         uint16_t silence = miop_heartbeat_interval(&c->heartbeat);
-        /* If the server was heard meanwhile, the interval is not tested. */
-        ping(c, now, now - c->heard_at < silence * INT64_C(1000) ? 0 : silence, PONG_MS);
+        /* If the server was heard meanwhile, or the device slept for longer, the interval is not
+         * tested. */
+        bool tests = now - c->heard_at >= silence * INT64_C(1000) && now < ping_at(c) + LATE_MS;
+        ping(c, now, tests ? silence : 0, PONG_MS);
     }
 }
 
@@ -854,7 +857,8 @@ void miop_nudge(miop_client *c) {
     if (c->phase == MIOP_WAITING) {
         connect_to(c, now);
     } else if (c->phase == MIOP_BOUND) {
-        ping(c, now, 0, NUDGE_MS);
+        if (!c->awaits_pong) ping(c, now, 0, NUDGE_MS);
+        c->deadline = earlier(c->deadline, now + NUDGE_MS);
         flush(c, now);
     }
 }
@@ -862,6 +866,7 @@ void miop_nudge(miop_client *c) {
 void miop_set_network(miop_client *c, const char *name) {
     miop_heartbeat_use(c, name);
     miop_heartbeat_learn(c);
+    c->tested_s = 0;
     miop_nudge(c);
 }
 

@@ -25,6 +25,8 @@ const CONNECT_MS = 15_000;
 const BIND_MS = 15_000;
 const PONG_MS = 30_000;
 const NUDGE_MS = 10_000;
+/** A PING that is later than this tests no interval: the device slept. */
+const LATE_MS = 30_000;
 const CLOSE_MS = 5_000;
 /** Acknowledged ids that are remembered. */
 const SEEN_MAX = 256;
@@ -203,6 +205,7 @@ export class Machine {
   network(now: number, name: string): void {
     this.#heartbeat.use(name);
     this.#suspect = null;
+    this.#pongSilence = 0;
     this.nudge(now);
   }
 
@@ -523,7 +526,8 @@ export class Machine {
   }
 
   #ping(now: number): void {
-    this.#pongSilence = (now - Math.max(this.#sentAt, this.#heardAt)) / 1_000;
+    const isLate = now >= this.#pingDue() + LATE_MS;
+    this.#pongSilence = isLate ? 0 : (now - Math.max(this.#sentAt, this.#heardAt)) / 1_000;
     this.#send(now, frame(Opcode.ping));
     this.#pongDue = now + PONG_MS;
   }

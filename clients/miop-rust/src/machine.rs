@@ -22,6 +22,8 @@ const CONNECT_MS: u64 = 15_000;
 const BIND_MS: u64 = 15_000;
 const PONG_MS: u64 = 30_000;
 const NUDGE_MS: u64 = 10_000;
+/// A PING that is later than this tests no interval: the device slept.
+const LATE_MS: u64 = 30_000;
 const CLOSE_MS: u64 = 5_000;
 /// Acknowledged ids that are remembered.
 const SEEN_MAX: usize = 256;
@@ -312,6 +314,7 @@ impl Machine {
     pub fn network(&mut self, now: u64, name: &str) {
         self.heartbeat.enter(name);
         self.suspect = None;
+        self.pong_silence_ms = 0;
         self.nudge(now);
     }
 
@@ -716,7 +719,9 @@ impl Machine {
     }
 
     fn ping(&mut self, now: u64) {
-        self.pong_silence_ms = now - self.sent_at.max(self.heard_at).min(now);
+        let is_late = now >= self.ping_due() + LATE_MS;
+        let silence_ms = now - self.sent_at.max(self.heard_at).min(now);
+        self.pong_silence_ms = if is_late { 0 } else { silence_ms };
         self.send(now, &Frame::new(opcode::PING, Properties::default()));
         self.pong_due = Some(now + PONG_MS);
     }

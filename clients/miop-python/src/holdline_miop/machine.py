@@ -20,6 +20,8 @@ from .reports import Reports
 from .wire import Fault, Frame
 
 CONNECT_MS, BIND_MS, PONG_MS, NUDGE_MS, CLOSE_MS = 15_000, 15_000, 30_000, 10_000, 5_000
+#: A PING that is later than this tests no interval: the device slept.
+LATE_MS = 30_000
 #: Acknowledged ids that are remembered.
 SEEN_MAX = 256
 #: Pushes that the application may hold; no server sends so many.
@@ -226,7 +228,7 @@ class Machine:
     def network(self, now: int, name: str) -> None:
         """The device is in this network now; its heartbeat is what was learned there."""
         self._heartbeat.use(name)
-        self._suspect = None
+        self._suspect, self._pong_silence = None, 0.0
         self.nudge(now)
 
     def acknowledge(self, id_: int) -> None:
@@ -522,7 +524,8 @@ class Machine:
         return min(silent_since + interval, self._sent_at + self._agreed * 1000)
 
     def _ping(self, now: int) -> None:
-        self._pong_silence = (now - max(self._sent_at, self._heard_at)) / 1000
+        is_late = now >= self._ping_due() + LATE_MS
+        self._pong_silence = 0.0 if is_late else (now - max(self._sent_at, self._heard_at)) / 1000
         self._send(now, Frame(wire.PING))
         self._pong_due = now + PONG_MS
 

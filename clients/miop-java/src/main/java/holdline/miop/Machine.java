@@ -28,6 +28,8 @@ final class Machine {
     private static final long BIND_MS = 15_000;
     private static final long PONG_MS = 30_000;
     private static final long NUDGE_MS = 10_000;
+    /** A PING that is later than this tests no interval. */
+    private static final long LATE_MS = 30_000;
     private static final long CLOSE_MS = 5_000;
     /** A hint of the server counts as at most an hour. */
     private static final long HINT_MAX_MS = 3_600_000;
@@ -209,14 +211,17 @@ final class Machine {
         if (phase == Phase.WAITING) {
             connect(now);
         } else if (phase == Phase.BOUND) {
-            ping(now, 0);
-            deadline = now + NUDGE_MS;
+            if (!awaitsPong) {
+                ping(now, 0);
+            }
+            deadline = Math.min(deadline, now + NUDGE_MS);
         }
     }
 
     void onNetwork(long now, String name) {
         heartbeat.use(memory.network(name));
         isDirty = true;
+        testedS = 0;
         nudge(now);
     }
 
@@ -682,8 +687,10 @@ final class Machine {
         } else if (phase == Phase.BOUND) {
             if (!awaitsPong && now >= pingAt()) {
                 int silence = heartbeat.interval();
-                // If the server was heard meanwhile, the interval is not tested.
-                ping(now, now - heardAt < silence * 1_000L ? 0 : silence);
+                // If the server was heard meanwhile, or the device slept for longer, the interval is
+                // not tested.
+                boolean tests = now - heardAt >= silence * 1_000L && now < pingAt() + LATE_MS;
+                ping(now, tests ? silence : 0);
             }
             sendReports(now);
         }
