@@ -785,6 +785,18 @@ def an_outage_teaches_nothing(stage):
     equal(stage.settle() - stage.now, 120_000, "the same interval")
 
 
+def a_ping_after_the_devices_sleep_teaches_nothing(stage):
+    stage.open()
+    link = stage.login(silence_s=600)
+    stage.time(120_000 + 3_600_000)
+    link.expect("ping")
+    stage.pass_(30_000)
+    link.until_closed()
+    stage.come_back()
+    stage.login(silence_s=600)
+    equal(stage.settle() - stage.now, 120_000, "the same interval")
+
+
 def each_network_has_its_own_heartbeat(stage):
     stage.open()
     stage.driver.ask("network", name="cell")
@@ -1042,7 +1054,8 @@ def websocket_carries_the_same_bytes(stage):
 NEEDS = {
     "heartbeat": [the_heartbeat_grows_while_the_network_allows,
                   the_longest_interval_that_a_network_allows_is_found_and_remembered,
-                  an_outage_teaches_nothing, each_network_has_its_own_heartbeat],
+                  an_outage_teaches_nothing, a_ping_after_the_devices_sleep_teaches_nothing,
+                  each_network_has_its_own_heartbeat],
     "manual": [the_application_acknowledges_when_it_has_stored,
                what_the_application_holds_is_not_handed_out_again,
                an_application_that_holds_much_gets_no_more],

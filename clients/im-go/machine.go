@@ -27,6 +27,8 @@ const (
 	answerMs = 30_000
 	// probeMs is the same after a nudge: the connection is likely to be dead.
 	probeMs = 10_000
+	// lateMs: a Ping that is later than this tests no interval, because the device slept.
+	lateMs = 30_000
 	// windowMax requests under way at once, if the server allows as many.
 	windowMax = 64
 	// followedMax ends with the name of another server are followed without a wait.
@@ -302,9 +304,10 @@ func (m *machine) tick(now int64) {
 		m.lose(now, "timed_out", 0)
 	case m.phase == online && now >= m.pingAt():
 		silenceS := (now - max64(m.said, m.heard)) / 1_000
+		isLate := now >= m.pingAt()+lateMs
 		m.ping(now)
 		m.testedS = 0
-		if silenceS >= m.heartbeat.intervalS() {
+		if silenceS >= m.heartbeat.intervalS() && !isLate {
 			m.testedS = silenceS
 		}
 	}

@@ -13,6 +13,7 @@ enum {
     CONNECT_MS = 20000, /* for a connection and the login */
     ANSWER_MS = 30000,  /* how long a server may take to say anything when it was asked */
     PROBE_MS = 10000,   /* the same after a nudge */
+    LATE_MS = 30000,    /* a Ping that is later than this tests no interval: the device slept */
     PULL_AGAIN_MS = 1000, SAVE_AGAIN_MS = 1000,
     AGAIN_MS = 1000, AGAIN_MAX_MS = 30000, /* after a message that the server could not take */
     HINT_MAX_MS = 3600000,   /* a hint of the server counts as at most an hour */
@@ -625,7 +626,8 @@ static void tick(im_client *c, int64_t now) {
     } else if (!c->owes_ping && now >= ping_at(c)) {
         int64_t last = c->said_at > c->heard_at ? c->said_at : c->heard_at;
         int64_t silence_s = (now - last) / 1000;
-        bool is_test = silence_s >= im_heartbeat_interval(&c->heartbeat);
+        bool is_test = silence_s >= im_heartbeat_interval(&c->heartbeat)
+            && now < ping_at(c) + LATE_MS;
         c->tested_s = !is_test ? 0 : silence_s < UINT16_MAX ? (uint16_t)silence_s : UINT16_MAX;
         c->owes_ping = true;
         c->dead_at = earlier(c->dead_at, now + ANSWER_MS);

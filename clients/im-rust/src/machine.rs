@@ -28,6 +28,8 @@ const CONNECT_MS: u64 = 20_000;
 const ANSWER_MS: u64 = 30_000;
 /// The same after a nudge: the connection is likely to be dead.
 const PROBE_MS: u64 = 10_000;
+/// A Ping that is later than this tests no interval: the device slept.
+const LATE_MS: u64 = 30_000;
 /// A server cannot send a client away for longer than this.
 const HINT_MS_MAX: u64 = 3_600_000;
 /// Requests under way at once, if the server allows as many.
@@ -466,7 +468,8 @@ impl Machine {
             self.lose(now, "timed_out", 0);
         } else if now >= self.ping_at() {
             let silence_s = ((now - self.said.max(self.heard)) / 1_000) as u32;
-            let is_test = silence_s >= self.heartbeat.interval(self.limits.silence_s);
+            let is_test = silence_s >= self.heartbeat.interval(self.limits.silence_s)
+                && now < self.ping_at() + LATE_MS;
             self.ping(now);
             self.tested_s = if is_test { silence_s } else { 0 };
         }

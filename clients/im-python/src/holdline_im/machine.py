@@ -23,6 +23,8 @@ CONNECT_MS = 20_000
 ANSWER_MS = 30_000
 #: The same after a nudge: the connection is likely to be dead.
 PROBE_MS = 10_000
+#: A Ping that is later than this tests no interval: the device slept.
+LATE_MS = 30_000
 #: Requests under way at once, if the server allows as many.
 WINDOW_MAX = 64
 #: Ends with the name of another server that are followed without a wait between two sessions.
@@ -308,7 +310,8 @@ class Machine:
             self._lose(now, "timed_out")
         elif now >= self._ping_at:
             silence_s = (now - max(self._said, self._heard)) // 1_000
-            is_test = silence_s >= self.heartbeat.interval(self._limits.silence_s)
+            is_test = silence_s >= self.heartbeat.interval(self._limits.silence_s) \
+                and now < self._ping_at + LATE_MS
             self._ping(now)
             self._tested_s = silence_s if is_test else 0
 

@@ -47,6 +47,8 @@ final class Machine {
     private static final long ANSWER_MS = 30_000;
     /** The same after a nudge: the connection is likely to be dead. */
     private static final long PROBE_MS = 10_000;
+    /** A Ping that is later than this tests no interval: the device slept. */
+    private static final long LATE_MS = 30_000;
     /** Requests under way at once, if the server allows as many. */
     private static final int WINDOW_MAX = 64;
     /** Ends with the name of another server that are followed without a wait. */
@@ -305,8 +307,9 @@ final class Machine {
             lose(now, "timed_out", 0);
         } else if (now >= pingAt()) {
             int silence = (int) ((now - Math.max(saidAt, heardAt)) / 1_000);
+            boolean tests = silence >= heartbeat.interval() && now < pingAt() + LATE_MS;
             ping(now);
-            testedS = silence >= heartbeat.interval() ? silence : 0;
+            testedS = tests ? silence : 0;
         }
     }
 
