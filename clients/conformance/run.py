@@ -2,8 +2,8 @@
 """Plays the vectors and scenarios against libraries and prints `N passed, N failed` as last line.
 
 Each library in clients/miop-NAME and clients/im-NAME has a file conformance.json: `needs`
-(commands), `build` (commands, run in the library's folder), `run` (the driver) and `test`
-(commands: the library's own tests). One that lacks a command is skipped, aloud.
+(commands; `a|b`: one of them), `build` (commands, run in the library's folder), `run` (the driver)
+and `test` (commands: the library's own tests). One that lacks a command is skipped, aloud.
 """
 
 import argparse
@@ -128,13 +128,13 @@ def im_reads(driver, vector):
 
 def scenario_tests(module, features):
     """(name, function of a stage) for each scenario that the library can play."""
-    needs = {function: feature for feature, functions in module.NEEDS.items()
+    needs = {function: feature.split("+") for feature, functions in module.NEEDS.items()
              for function in functions}
     for name, function in vars(module).items():
         if name.startswith("_") or not inspect.isfunction(function) \
                 or list(inspect.signature(function).parameters) != ["stage"]:
             continue
-        if needs.get(function) is None or needs[function] in features:
+        if all(feature in features for feature in needs.get(function, ())):
             yield name, function
 
 
@@ -151,7 +151,8 @@ class Run:
         self.driver = None
 
     def missing(self):
-        return [command for command in self.how["needs"] if shutil.which(command) is None]
+        return [command for command in self.how["needs"]
+                if not any(shutil.which(it) for it in command.split("|"))]
 
     def start(self):
         self.driver = Driver(self.how["run"], self.folder)

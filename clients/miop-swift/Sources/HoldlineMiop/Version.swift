@@ -1,0 +1,2 @@
+/// Of this library.
+public let miopVersion = "0.1.0"
