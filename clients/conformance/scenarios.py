@@ -1235,7 +1235,28 @@ def websocket_carries_the_same_bytes(stage):
     equal(link.expect(MSG_ACK).ids, [2], "the boundaries of messages mean nothing")
 
 
+def nothing_is_acknowledged_that_is_not_stored(stage):
+    stage.open()
+    link = stage.bind()
+    stage.driver.ask("break_store", broken=True)
+    link.send(stage.msg(1))
+    stage.driver.frame(MSG)
+    stage.settle()
+    equal(link.arrived(), [], "no acknowledgement")
+    stage.driver.ask("break_store", broken=False)
+    link.send(stage.msg(1, dup=True))
+    equal(link.expect(MSG_ACK).ids, [1], "when it is stored")
+    stage.driver.frame(MSG)
+    equal(stage.pushes(), [1], "and it was handed out once")
+    stage.open(state=stage.kill())
+    link = stage.bind(resumed=True)
+    link.send(stage.msg(1, dup=True))
+    equal(link.expect(MSG_ACK).ids, [1], "acknowledged again")
+    equal(stage.pushes(), [], "and not handed out again")
+
+
 NEEDS = {
+    "break_store": [nothing_is_acknowledged_that_is_not_stored],
     "tls": [tls_connects_to_a_server_that_it_trusts, tls_refuses_another_authority_and_another_name,
             tls_keeps_the_name_at_another_address],
     "pins": [pins_refuse_a_certificate_that_the_authority_has_issued,

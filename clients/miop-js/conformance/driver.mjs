@@ -85,7 +85,7 @@ const take = (id) => {
 const commands = {
   hello: () => ({
     library: "holdline-miop for JavaScript", version,
-    features: ["tls", "pins", "socks5", "http_connect", "detail",
+    features: ["tls", "pins", "socks5", "http_connect", "detail", "break_store",
       ...(typeof WebSocket === "undefined" ? [] : ["websocket"])],
   }),
   decode({ bytes, frame_bytes_max = 65_536 }) {
@@ -149,6 +149,10 @@ const commands = {
   },
   pull({ count }) {
     client.pull(count);
+  },
+  break_store({ broken }) {
+    if (broken) store.save = () => { throw new Error("broken"); };
+    else delete store.save;
   },
   nudge: () => client.nudge(),
   network: ({ name }) => client.network(name),

@@ -4,7 +4,7 @@ import { type Clock, type Connection, type Connector, MemoryStore, realClock, ty
   webSocketConnector } from "./connection.js";
 import type { HeartbeatOptions } from "./heartbeat.js";
 import { type Action, type Credentials, Machine, type Saved, type State } from "./machine.js";
-import type { PushRecord } from "./wire.js";
+import { Opcode, type PushRecord } from "./wire.js";
 
 /** The client will not come back by itself: `why` is a word, `result` the server's number. */
 export class Ended extends Error {
@@ -121,6 +121,7 @@ export class Client implements AsyncIterable<Push> {
   #fault: string | undefined; // of the last connection
   #isRunning = false;
   #isSoon = false;
+  #isUnsaved = false;
   #handled: number[] = [];
   readonly #pushes: Push[] = [];
   #isHandling = false;
@@ -271,15 +272,22 @@ export class Client implements AsyncIterable<Push> {
     this.#handled = [];
     for (const opcode of handled) this.#tell(this.#options.onFrame, opcode);
     this.#isRunning = false;
+    if (this.#isUnsaved) this.#machine.notSaved();
     this.#arm();
   }
 
   #do(action: Action): void {
     switch (action.do) {
       case "send":
+        // An acknowledgement says that the id was stored.
+        if (this.#isUnsaved && action.bytes[3] === Opcode.msgAck) return;
         return this.#connection?.send(action.bytes);
       case "save":
-        return this.#tell((state) => this.#store.save(JSON.stringify(state)), action.state);
+        this.#isUnsaved = true;
+        return this.#tell((state) => {
+          this.#store.save(JSON.stringify(state));
+          this.#isUnsaved = false;
+        }, action.state);
       case "push":
         return this.#handOut(action.record);
       case "connect":

@@ -308,6 +308,11 @@ export class Machine {
     return Math.min(due, this.reports.pausedUntil ?? Infinity);
   }
 
+  /** The last "save" failed: the next turn says it again. */
+  notSaved(): void {
+    this.#isDirty = true;
+  }
+
   /** What to do, in order. Acknowledgements of one turn share a frame; what was learned and
    *  promised is stored before it is said. */
   take(now: number): Action[] {

@@ -51,13 +51,24 @@ def from_json(value):
                       value.get("seq"))
 
 
+class Store(miop.MemoryStore):
+    """One that can break."""
+
+    is_broken = False
+
+    def save(self, text):
+        if self.is_broken:
+            raise OSError("broken")
+        super().save(text)
+
+
 class Driver:
     def __init__(self):
         self.client, self.clock, self.store, self.held = None, None, None, {}
 
     def hello(self):
         return {"library": "holdline-miop for Python", "version": miop.__version__,
-                "features": ["tls", "pins", "socks5", "http_connect", "detail"]}
+                "features": ["tls", "pins", "socks5", "http_connect", "detail", "break_store"]}
 
     def decode(self, bytes, frame_bytes_max=65536):  # noqa: A002
         try:
@@ -78,7 +89,7 @@ class Driver:
 
     async def open(self, addresses, acknowledge="auto", heartbeat=None, random=0.5, wall_ms=0,
                    state=None, tls=None, secret=None, **options):
-        self.clock, self.store = miop.ManualClock(wall_ms), miop.MemoryStore(state)
+        self.clock, self.store = miop.ManualClock(wall_ms), Store(state)
         self.held = {}
         if secret is not None:
             options["secret"] = bytes.fromhex(secret)
@@ -133,6 +144,9 @@ class Driver:
 
     def pull(self, count):
         self.client.pull(count)
+
+    def break_store(self, broken):
+        self.store.is_broken = broken
 
     def nudge(self):
         self.client.nudge()

@@ -2,11 +2,12 @@
 
 use holdline_miop::wire::{self, Claim, Frame, Properties, Record};
 use holdline_miop::{
-    Client, Credentials, Event, ManualClock, MemoryStore, Options, Push, State, TcpConnector,
+    Client, Credentials, Event, ManualClock, MemoryStore, Options, Push, State, Store, TcpConnector,
 };
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 // ---- JSON, as much of it as the suite writes ----------------------------------------------------
@@ -392,8 +393,28 @@ fn mac(command: &Json) -> String {
 struct Open {
     client: Client,
     clock: ManualClock,
-    store: MemoryStore,
+    store: Breakable,
     held: Arc<Mutex<HashMap<u64, Push>>>,
+}
+
+/// A store that can break.
+#[derive(Clone)]
+struct Breakable {
+    kept: MemoryStore,
+    is_broken: Arc<AtomicBool>,
+}
+
+impl Store for Breakable {
+    fn load(&mut self) -> std::io::Result<Option<String>> {
+        self.kept.load()
+    }
+
+    fn save(&mut self, text: &str) -> std::io::Result<()> {
+        match self.is_broken.load(Ordering::SeqCst) {
+            true => Err(std::io::Error::other("broken")),
+            false => self.kept.save(text),
+        }
+    }
 }
 
 fn tell_state(state: State) {
@@ -468,7 +489,8 @@ fn with_tls(connector: TcpConnector, tls: &Json) -> TcpConnector {
 fn open(command: &Json) -> std::io::Result<Open> {
     let text = |name| command.text(name).expect("a name");
     let clock = ManualClock::new(command.number("wall_ms").unwrap_or(1_700_000_000_000.0) as u64);
-    let store = MemoryStore::new(command.text("state").map(str::to_owned));
+    let kept = MemoryStore::new(command.text("state").map(str::to_owned));
+    let store = Breakable { kept, is_broken: Arc::default() };
     let mut options = Options::new("", text("product"), text("device"));
     options.addresses = command.texts("addresses").expect("addresses");
     let proof = credentials(command);
@@ -527,6 +549,9 @@ impl Open {
                 };
             }
             "pull" => self.client.pull(command.number("count").expect("a count") as u16),
+            "break_store" => {
+                self.store.is_broken.store(command.flag("broken"), Ordering::SeqCst);
+            }
             "nudge" => self.client.nudge(),
             "network" => self.client.network(command.text("name").expect("a name")),
             "close" => self.client.goodbye(),
@@ -541,7 +566,7 @@ impl Open {
 
     fn kill(self) -> String {
         self.client.stop();
-        let state = self.store.text();
+        let state = self.store.kept.text();
         format!("\"state\":{}", state.map_or("null".into(), |state| quote(&state)))
     }
 }
@@ -551,7 +576,7 @@ fn hello() -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
         "\"library\":\"holdline-miop for Rust\",\"version\":\"{version}\",\
-         \"features\":[\"socks5\",\"http_connect\",\"detail\"{tls}]"
+         \"features\":[\"socks5\",\"http_connect\",\"detail\",\"break_store\"{tls}]"
     )
 }
 

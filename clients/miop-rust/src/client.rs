@@ -7,7 +7,7 @@ use crate::reports::QueueFull;
 use crate::state::Saved;
 use crate::store::{MemoryStore, Store};
 use crate::transport::{Connector, Failure, Link, TcpConnector};
-use crate::wire::Record;
+use crate::wire::{opcode, Record};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read, Write};
@@ -312,6 +312,7 @@ impl Client {
             handled: Vec::new(),
             settles: Vec::new(),
             is_stopped: false,
+            is_unsaved: false,
         };
         thread::Builder::new().name("holdline-miop".into()).spawn(move || runner.run())?;
         let client = Client { inputs, state, pushes: Mutex::new(mpsc::channel().1) };
@@ -452,6 +453,7 @@ struct Runner {
     handled: Vec<u8>,
     settles: Vec<Sender<Option<u64>>>,
     is_stopped: bool,
+    is_unsaved: bool,
 }
 
 impl Runner {
@@ -518,6 +520,9 @@ impl Runner {
                 self.act(action);
             }
         }
+        if self.is_unsaved {
+            self.machine.not_saved();
+        }
         for opcode in std::mem::take(&mut self.handled) {
             (self.on_event)(Event::Frame(opcode));
         }
@@ -530,6 +535,10 @@ impl Runner {
     fn act(&mut self, action: Action) {
         match action {
             Action::Send(bytes) => {
+                // An acknowledgement says that the id was stored.
+                if self.is_unsaved && bytes.get(3) == Some(&opcode::MSG_ACK) {
+                    return;
+                }
                 // A connection that cannot be written is read to its end.
                 if let Some((writer, end)) = &mut self.link {
                     if writer.write_all(&bytes).is_err() {
@@ -538,7 +547,9 @@ impl Runner {
                 }
             }
             Action::Save(text) => {
-                if let Err(error) = self.store.save(&text) {
+                let saved = self.store.save(&text);
+                self.is_unsaved = saved.is_err();
+                if let Err(error) = saved {
                     (self.on_event)(Event::StoreFailed(error));
                 }
             }

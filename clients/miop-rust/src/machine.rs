@@ -474,6 +474,11 @@ impl Machine {
         actions
     }
 
+    /// The last `Save` failed: the next turn says it again.
+    pub fn not_saved(&mut self) {
+        self.is_dirty = true;
+    }
+
     fn saved(&self) -> Saved {
         let (next_seq, reports) = self.reports.saved();
         Saved {

@@ -13,6 +13,7 @@ import ssl
 from typing import Any, AsyncIterator, Callable, Deque, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import machine as m
+from . import wire
 from .clock import Clock
 from .heartbeat import Heartbeat
 from .machine import Credentials, Machine, State
@@ -127,6 +128,7 @@ class Client:
         self._iterated: Optional[Push] = None
         self._changed: Optional[asyncio.Event] = None
         self._running = False
+        self._is_unsaved = False
         self._link: Optional[_Link] = None
         self._fault = ""  # of the last connection
         self._timer: Tuple[Optional[int], Any] = (None, None)
@@ -252,11 +254,14 @@ class Client:
                     self.on_frame(opcode)
         finally:
             self._running = False
+            if self._is_unsaved:
+                self._machine.not_saved()
         self._arm(due)
 
     def _do(self, action: m.Action) -> None:
         if isinstance(action, m.Send):
-            if self._link:
+            # An acknowledgement says that the id was stored.
+            if self._link and not (self._is_unsaved and action.data[3] == wire.MSG_ACK):
                 self._link.send(action.data)
         elif isinstance(action, m.Save):
             self._save(action.state)
@@ -306,7 +311,9 @@ class Client:
     def _save(self, state: Dict[str, Any]) -> None:
         try:
             self._store.save(json.dumps(state, separators=(",", ":")))
-        except OSError as error:
+            self._is_unsaved = False
+        except Exception as error:  # of any kind: a store may be a database
+            self._is_unsaved = True
             log.error("the state cannot be stored: %s", error)
 
     def _arm(self, due: Optional[int]) -> None:

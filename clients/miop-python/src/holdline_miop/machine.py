@@ -337,6 +337,10 @@ class Machine:
             actions.insert(0, Save(self.saved()))
         return actions
 
+    def not_saved(self) -> None:
+        """The last Save failed: the next turn says it again."""
+        self._dirty = True
+
     def saved(self) -> Dict[str, Any]:
         """The state to be stored: JSON values."""
         return {"v": 1, "of": [self._options.product, self._options.device],

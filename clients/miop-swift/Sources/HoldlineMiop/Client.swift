@@ -103,6 +103,7 @@ public final class Client {
     private var fault = ""
     private var isWorking = false
     private var isStopped = false
+    private var isUnsaved = false
     private var handled: [UInt8] = []
 
     public init(_ options: Options) throws {
@@ -197,11 +198,11 @@ public final class Client {
                 guard let due = machine.due(), due <= now else { break }
                 machine.tick(now)
             }
-            var isStored = true
-            for action in actions where !isStopped { act(action, &isStored) }
+            for action in actions where !isStopped { act(action) }
         }
         isWorking = false
         if isStopped { return }
+        if isUnsaved { machine.notSaved() }
         let frames = handled
         handled = []
         frames.forEach(options.onFrame)
@@ -212,18 +213,18 @@ public final class Client {
         }
     }
 
-    private func act(_ action: Action, _ isStored: inout Bool) {
+    private func act(_ action: Action) {
         switch action {
         case .send(let bytes):
-            // An acknowledgement is a promise that was stored.
-            let isAck = bytes.count > 4 && bytes[3] == Opcode.msgAck
-            if isStored || !isAck { connection?.send(bytes) }
+            // An acknowledgement says that the id was stored.
+            if !isUnsaved || bytes[3] != Opcode.msgAck { connection?.send(bytes) }
         case .save(let saved):
             do {
                 let text = try JSONEncoder().encode(saved)
                 try options.store.save(String(decoding: text, as: UTF8.self))
+                isUnsaved = false
             } catch {
-                isStored = false
+                isUnsaved = true
                 options.onStoreFailed(error)
             }
         case .push(let record): handOut(Push(record: record, client: self))

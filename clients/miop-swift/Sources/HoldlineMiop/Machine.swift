@@ -303,6 +303,11 @@ final class Machine {
         return isDirty ? [.save(saved)] + actions : actions
     }
 
+    /// The last `save` failed: the next turn says it again.
+    func notSaved() {
+        isDirty = true
+    }
+
     private var saved: Saved {
         Saved(
             of: [settings.product, settings.device], session: session, seen: seen.map { String($0) },

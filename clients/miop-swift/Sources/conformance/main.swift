@@ -94,10 +94,29 @@ func frame(of json: Json) -> Frame {
     return out
 }
 
+/// A store that can break.
+final class BreakableStore: Store {
+    struct Broken: Error {}
+
+    let kept: MemoryStore
+    var isBroken = false
+
+    init(_ text: String?) {
+        kept = MemoryStore(text)
+    }
+
+    func load() -> String? { kept.text }
+
+    func save(_ text: String) throws {
+        if isBroken { throw Broken() }
+        kept.save(text)
+    }
+}
+
 final class Driver {
     private var client: Client?
     private var clock = ManualClock()
-    private var store = MemoryStore()
+    private var store = BreakableStore(nil)
     private var held: [UInt64: Push] = [:] // of the client's queue
 
     func answer(_ command: Json) throws -> Json {
@@ -105,7 +124,7 @@ final class Driver {
         let text = { (name: String) in command[name] as? String }
         switch text("do")! {
         case "hello":
-            return ["library": "miop-swift", "version": miopVersion, "features": ["detail"]]
+            return ["library": "miop-swift", "version": miopVersion, "features": ["detail", "break_store"]]
         case "decode":
             let limit = Int(number("frame_bytes_max") ?? 65_536)
             do {
@@ -139,13 +158,14 @@ final class Driver {
                 return ["error": "queue_full"]
             }
         case "pull": client!.pull(UInt16(number("count")!))
+        case "break_store": client!.queue.sync { store.isBroken = command["broken"] as! Bool }
         case "nudge": client!.nudge()
         case "network": client!.network(text("name")!)
         case "close": client!.close()
         case "kill":
             client!.queue.sync { client!.abandon() }
             client = nil
-            return ["state": store.text ?? NSNull()]
+            return ["state": store.kept.text ?? NSNull()]
         default: return ["error": "unknown command"]
         }
         client?.queue.sync {} // all that follows is done
@@ -164,7 +184,7 @@ final class Driver {
         }
         options.credentials = { $0(.success(proof)) }
         clock = ManualClock(wall: number("wall_ms") ?? 1_700_000_000_000)
-        store = MemoryStore(command["state"] as? String)
+        store = BreakableStore(command["state"] as? String)
         (options.clock, options.store) = (clock, store)
         options.tags = command["tags"] as? [String]
         options.maxInflight = number("max_inflight").map { UInt16($0) }
