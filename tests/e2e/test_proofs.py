@@ -118,6 +118,14 @@ class Proofs(Case):
         device.answer_challenge(challenge)
         self.assertEqual(device.next()["result"], 0)
 
+    def test_a_strict_product_does_not_look_at_the_devices_clock(self):
+        for off_ms in (-31_536_000_000, 31_536_000_000):
+            device = self.device()
+            ts = miop.now_ms() + off_ms
+            device.send(device.bind_frame(self.name, "strict", secret=SECRET, ts=ts))
+            device.answer_challenge(device.next())
+            self.assertEqual(device.next()["result"], 0)
+
     def test_a_strict_product_refuses_a_wrong_answer_and_the_old_mac(self):
         for nonce in (b"", bytes(16)):
             device = self.device()
