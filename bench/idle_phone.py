@@ -9,9 +9,9 @@ phone's network card sees; sizes include the headers of IP and TCP, not those of
 less than a second apart are one wake-up.
 
 One network forgets no connection. The other translates addresses and forgets a connection that was
-silent for 300 s: whatever comes then in either direction is dropped without a word. Needs root, `ip`
-and `nft`, the libraries' toolchains, and Debian's `mosquitto-clients`; a client whose tools are
-missing is left out.
+silent for 300 s: whatever comes then in either direction is dropped without a word. Needs root,
+`ip` and `nft`, the libraries' toolchains, and Debian's `mosquitto-clients`; a client whose tools
+are missing is left out.
 """
 
 import argparse
@@ -85,7 +85,7 @@ holdline-miop = {{ path = "{clients}/miop-rust" }}
 [workspace]
 """
 
-# How each phone is built in a folder of its own, and run. {clients}, {here} and {folder} are folders.
+# How each phone is built in a folder of its own, and run; {clients}, {here}, {folder} are folders.
 LIBRARIES = {
     "python": ([], "env PYTHONPATH={clients}/miop-python/src python3 {here}/phone.py"),
     "js": (["(cd {clients}/miop-js && npm install --silent && npm run --silent build)",
@@ -105,9 +105,13 @@ LIBRARIES = {
                 "{here}/Phone.kt"],
                "java -XX:+UseSerialGC -Xmx64m -cp {folder}:{clients}/miop-kotlin/build/classes:"
                "{clients}/miop-kotlin/build/compiler/* PhoneKt"),
+    "swift": (["sh {clients}/miop-swift/build.sh", "cp {here}/phone.swift main.swift",
+               "sh {clients}/miop-swift/compiler.sh -swift-version 5 -I {clients}/miop-swift/build "
+               "main.swift {clients}/miop-swift/build/libHoldlineMiop.a -o phone"],
+              "{folder}/phone"),
 }
 NEEDS = {"python": "python3", "js": "npm", "go": "go", "rust": "cargo", "c": "cc", "java": "javac",
-         "kotlin": "mvn", "paho": "pip", "mosquitto_sub": "mosquitto_sub"}
+         "kotlin": "mvn", "swift": "apt-get", "paho": "pip", "mosquitto_sub": "mosquitto_sub"}
 MQTT = {
     "paho": (["python3 -m pip install --quiet --target {folder} paho-mqtt"],
              "env PYTHONPATH={folder} python3 {here}/subscriber.py"),
@@ -130,7 +134,8 @@ class Phone:
 
     def __init__(self, client, case, network, words):
         self.client, self.case, self.network, self.words = client, case, network, words
-        self.packets = []  # when, whether it came from the phone, bytes, whether it begins a connection
+        # When, whether it came from the phone, bytes, whether it begins a connection.
+        self.packets = []
         self.lines, self.process = [], None
 
     @property
@@ -259,7 +264,8 @@ def measured(phone, seconds):
     packets = [it for it in phone.packets if it[0] < begin + seconds]
     groups = wake_ups(packets)
     silences = [after[0][0] - before[-1][0] for before, after in zip(groups, groups[1:])]
-    sides = {"sent": [it for it in packets if it[1]], "received": [it for it in packets if not it[1]]}
+    sides = {"sent": [it for it in packets if it[1]],
+             "received": [it for it in packets if not it[1]]}
     found = {"client": phone.client, "case": phone.case, "network": phone.network,
              "wake_ups": len(groups), "connections": sum(it[3] and it[1] for it in packets),
              "wakes_s": [round(group[0][0] - begin, 1) for group in groups],

@@ -51,8 +51,8 @@ public struct Options {
     public var backoffFirstMs: Int64 = 1_000
     public var backoffLongestMs: Int64 = 60_000
     public var frameBytesMax = 1 << 20
-    /// Gets each push once. Unless `isManual`, the push is acknowledged when this returns, and comes
-    /// again when it throws.
+    /// Gets each push once. Unless `isManual`, the push is acknowledged when this returns, and
+    /// comes again when it throws.
     public var onPush: (Push) throws -> Void = { _ in }
     /// Pushes are acknowledged by `Push.acknowledge` alone.
     public var isManual = false
@@ -77,8 +77,8 @@ public struct Options {
         func checkName(_ what: String, _ name: String, _ bytesMax: Int) throws {
             let good = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+:/=")
             if 1...bytesMax ~= name.utf8.count && name.allSatisfy(good.contains) { return }
-            throw OptionsError(
-                description: "\(what) is 1 to \(bytesMax) letters, digits and . _ - + : / =, not \"\(name)\"")
+            let allowed = "1 to \(bytesMax) letters, digits and . _ - + : / ="
+            throw OptionsError(description: "\(what) is \(allowed), not \"\(name)\"")
         }
         if addresses.isEmpty { throw OptionsError(description: "a client needs an address") }
         try checkName("product", product, 32)
@@ -132,8 +132,8 @@ public final class Client {
         run { $0.start($1) }
     }
 
-    /// Says goodbye to the server; the state `ended` follows, after five seconds at most. The session,
-    /// the pushes that the server holds and the Reports stay for the next start.
+    /// Says goodbye to the server; the state `ended` follows, after five seconds at most. The
+    /// session, the pushes that the server holds and the Reports stay for the next start.
     public func close() {
         run { $0.close($1) }
     }
@@ -160,8 +160,9 @@ public final class Client {
         run { _ = $0.pull($1, count) }
     }
 
-    /// Queues a Report and returns its client id; `onStored` is called with that when the server has
-    /// taken it. A client id that is still queued is not queued twice. Not to be called on the queue.
+    /// Queues a Report and returns its client id; `onStored` is called with that when the server
+    /// has taken it. A client id that is still queued is not queued twice. Not to be called on the
+    /// queue.
     @discardableResult
     public func report(_ payload: [UInt8], clientId: String? = nil) throws -> String {
         try queue.sync { try reportOnQueue(payload, clientId: clientId) }

@@ -43,9 +43,9 @@ public final class SystemClock: Clock {
             what()
         }
         next = (at, call)
-        // Of the wall clock, which goes on while the device sleeps.
-        queue.asyncAfter(
-            wallDeadline: .now() + .milliseconds(Int(max(0, at - now()))), execute: call)
+        // Not of the wall clock, which may be set back by a year. This one stands still while the
+        // device sleeps: `nudge` on waking up.
+        queue.asyncAfter(deadline: .now() + .milliseconds(Int(max(0, at - now()))), execute: call)
     }
 }
 

@@ -120,7 +120,9 @@ private final class SocketConnection: Connection {
         var hints = addrinfo(), found: UnsafeMutablePointer<addrinfo>?
         hints.ai_socktype = Int32(SOCK_STREAM.value)
         let code = getaddrinfo(host, String(address[address.index(after: colon)...]), &hints, &found)
-        guard code == 0 else { throw NameError(description: "\(host): \(String(cString: gai_strerror(code)))") }
+        guard code == 0 else {
+            throw NameError(description: "\(host): \(String(cString: gai_strerror(code)))")
+        }
         defer { freeaddrinfo(found) }
         var failure = SystemError(address, EADDRNOTAVAIL)
         var next = found

@@ -173,7 +173,8 @@ final class Driver {
     }
 
     private func open(_ command: Json) throws {
-        var options = Options("", product: command["product"] as! String, device: command["device"] as! String)
+        let product = command["product"] as! String, device = command["device"] as! String
+        var options = Options("", product: product, device: device)
         options.addresses = command["addresses"] as! [String]
         let number = { (name: String) in (command[name] as? NSNumber)?.int64Value }
         var proof = Credentials.none
