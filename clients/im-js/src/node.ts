@@ -66,6 +66,9 @@ export function socketClass(
   } as unknown as new (url: string, protocols: string[]) => WebSocketLike;
 }
 
+/** How long a connection that is closed may take to send what was written. */
+const FAREWELL_MS = 5_000;
+
 /** A TCP connection with the calls of a WebSocket. */
 class Tcp implements WebSocketLike {
   binaryType = "arraybuffer";
@@ -103,8 +106,14 @@ class Tcp implements WebSocketLike {
   close(): void {
     this.#isOver = true;
     // Before it is open there is nothing to send; afterwards what was written still leaves.
-    if (this.#isOpen) this.#socket?.end();
-    else this.#socket?.destroy();
+    const socket = this.#socket;
+    if (!this.#isOpen) socket?.destroy();
+    else {
+      socket?.end();
+      // A network that is dead never takes it, and the system would try for a quarter of an hour.
+      const timer: unknown = setTimeout(() => socket?.destroy(), FAREWELL_MS);
+      (timer as { unref(): void }).unref(); // it does not keep the process alive
+    }
   }
 
   /** From here on the end of this socket is the end of the connection. */

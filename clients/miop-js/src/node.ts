@@ -55,6 +55,9 @@ export function tcpConnector(options: TcpOptions = {}): Connector {
   return (address, events) => new Tcp(address, events, options, proxy);
 }
 
+/** How long a connection that is closed may take to send what was written. */
+const FAREWELL_MS = 5_000;
+
 /** One connection, from the attempt to its end. */
 class Tcp implements Connection {
   #socket: net.Socket | null = null;
@@ -80,8 +83,14 @@ class Tcp implements Connection {
   close(): void {
     this.#isOver = true;
     // Before it is open there is nothing to send; afterwards what was written still leaves.
-    if (this.#isOpen) this.#socket?.end();
-    else this.#socket?.destroy();
+    const socket = this.#socket;
+    if (!this.#isOpen) socket?.destroy();
+    else {
+      socket?.end();
+      // A network that is dead never takes it, and the system would try for a quarter of an hour.
+      const timer: unknown = setTimeout(() => socket?.destroy(), FAREWELL_MS);
+      (timer as { unref(): void }).unref(); // it does not keep the process alive
+    }
   }
 
   #connect(host: string, port: number, proxy: URL | null): void {

@@ -2,7 +2,9 @@
 
 import assert from "node:assert/strict";
 import { createHash, createHmac } from "node:crypto";
+import { once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -10,7 +12,7 @@ import { test } from "node:test";
 import { Heartbeat } from "../dist/heartbeat.js";
 import { toHex } from "../dist/hex.js";
 import { Machine } from "../dist/machine.js";
-import { Client, Ended, FileStore, MemoryStore } from "../dist/node.js";
+import { Client, Ended, FileStore, MemoryStore, tcpConnector } from "../dist/node.js";
 import { hmacSha256, sha256 } from "../dist/sha256.js";
 import * as wire from "../dist/wire.js";
 
@@ -278,4 +280,27 @@ test("a damaged frame is a frame, a fault or incomplete", () => {
   }
   for (const name of ["bad_length", "bad_property", "bad_record", "bad_flags", "too_large",
     "critical_property", "missing_property"]) assert.ok(faults.has(name), name);
+});
+
+test("a closed connection that the other side does not end is dropped after five seconds", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const listener = net.createServer({ allowHalfOpen: true }).listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  const asked = once(listener, "connection");
+  let connection;
+  await new Promise((opened) => {
+    connection = tcpConnector()(`127.0.0.1:${listener.address().port}`, {
+      opened, received() {}, closed() {} });
+  });
+  const [peer] = await asked;
+  peer.resume();
+  const ended = once(peer, "end");
+  connection.close();
+  await ended;
+  t.mock.timers.tick(5_000);
+  const dropped = new Promise((done) => peer.on("error", done));
+  const write = () => peer.destroyed || peer.write("x", () => setImmediate(write));
+  write(); // the first byte for a dropped connection is answered with a reset
+  assert.match(String((await dropped).code), /ECONNRESET|EPIPE/);
+  listener.close();
 });
