@@ -134,7 +134,8 @@ class Phone:
 
     def __init__(self, client, case, network, words):
         self.client, self.case, self.network, self.words = client, case, network, words
-        # When, whether it came from the phone, bytes, whether it begins a connection.
+        # When, whether it came from the phone, bytes, whether it begins a connection, and the
+        # phone's port, which tells connections apart.
         self.packets = []
         self.lines, self.process = [], None
 
@@ -244,7 +245,9 @@ class Reader(threading.Thread):
                     phone = self.phones[int(device[1:])]
                     is_up = passage != socket.PACKET_OUTGOING
                     size = struct.unpack_from("!H", data, 2)[0]
-                    phone.packets.append((seconds + nanos / 1e9, is_up, size, flags & 18 == 2))
+                    ports = struct.unpack_from("!HH", data, (data[0] & 15) * 4)
+                    phone.packets.append((seconds + nanos / 1e9, is_up, size, flags & 18 == 2,
+                                          ports[not is_up]))
 
 
 def wake_ups(packets):
@@ -278,17 +281,17 @@ def measured(phone, seconds):
 
 
 def unreachable(packets, end):
-    """Seconds from the moment in which the network forgot a connection to the next one."""
-    total, last, gone = 0.0, packets[0][0], None
-    for when, _, _, is_new in packets:
-        if is_new and gone is not None:
-            total, gone = total + when - gone, None
-        elif gone is None and when - last >= FORGETS_S:
-            gone = last + FORGETS_S
-        last = when
-    if gone is None and end - last >= FORGETS_S:
-        gone = last + FORGETS_S
-    return total if gone is None else total + end - gone
+    """Seconds from the moment in which the network forgot a connection to the next one. What is
+    still sent on the connection before does not count."""
+    begins = [(it[0], it[4]) for it in packets if it[1] and it[3]]
+    total = 0.0
+    for (begin, port), next_begin in zip(begins, [it[0] for it in begins[1:]] + [end]):
+        times = [it[0] for it in packets if it[4] == port and begin <= it[0] < next_begin]
+        for last, when in zip(times, [*times[1:], next_begin]):
+            if when - last >= FORGETS_S:
+                total += next_begin - last - FORGETS_S
+                break
+    return total
 
 
 def figures(results):
@@ -461,7 +464,8 @@ def main():
     result = {"scenario": "idle-phone", "seconds": round(time.time() - began),
               "began": time.strftime("%H:%M", time.gmtime(began)),
               "date": time.strftime("%Y-%m-%d", time.gmtime(began)), "commit": commit,
-              "machine": machine(), "load": {"before": load, "after": loadavg()},
+              "machine": machine(),
+              "load": {"before": f"{load:.2f}", "after": f"{loadavg():.2f}"},
               "plan": {"plan": "idle-phone", "server": options.build[0],
                        "minutes": options.minutes, "forgets_s": FORGETS_S, "cases": CASES,
                        "keep_alives": KEEP_ALIVES, "configuration": CONFIGURATION},
