@@ -1,7 +1,8 @@
 #!/bin/sh
 # compiler.sh ARGUMENT...: Swift's compiler, that of the system or, on a Debian without one, that of
 # Debian 13, which is fetched into a tree of its own (as root, half a gigabyte, once). A program that
-# the latter makes runs with the libraries of that tree, HOLDLINE_SWIFT or target/swift.
+# the latter makes runs with the libraries of that tree, HOLDLINE_SWIFT or target/swift. Where that
+# is not possible, it ends with 77: there is no compiler.
 set -e
 checkout="$(cd "$(dirname "$0")/../.." && pwd)"
 tree="${HOLDLINE_SWIFT:-$checkout/target/swift}"
@@ -28,6 +29,8 @@ Dir::State::status "$apt/status";
 Dir::Cache "$apt";
 APT::Sandbox::User "root";
 Acquire::Retries "3";
+Acquire::http::Timeout "30";
+Acquire::https::Timeout "30";
 END
     export APT_CONFIG="$apt/apt.conf"
     apt-get update -qq
@@ -42,7 +45,9 @@ END
     rm -rf "$apt"
 }
 
-if [ ! -d "$tree" ]; then make_tree >&2; fi
+if [ "$1" = --fetch ]; then make_tree >&2; exit; fi
+unshare --mount true 2>/dev/null || exit 77
+if [ ! -d "$tree" ]; then sh "$0" --fetch || exit 77; fi
 mkdir -p "$tree$checkout" "$tree$PWD"
 exec unshare --mount sh -e -c '
     tree="$1" checkout="$2" chroot="$(command -v chroot)"
