@@ -1,6 +1,6 @@
 #!/bin/sh
 # compiler.sh ARGUMENT...: Swift's compiler, that of the system or, on a Debian without one, that of
-# Debian 13, which is fetched into a tree of its own (as root, half a gigabyte, once). A program that
+# Debian 13, which is fetched into a tree of its own (as root, half a gigabyte, once; a gigabyte on the disk). A program that
 # the latter makes runs with the libraries of that tree, HOLDLINE_SWIFT or target/swift. Where that
 # is not possible, it ends with 77: there is no compiler.
 set -e
@@ -37,6 +37,11 @@ END
     apt-get install -y -qq --download-only --no-install-recommends \
         swiftlang swiftlang-dev libc6-dev libstdc++-14-dev >/dev/null
     for package in "$apt"/archives/*.deb; do dpkg-deb -x "$package" "$tree.new"; done
+    # More than half of it, which compiles nothing here.
+    ( cd "$tree.new/usr/libexec/swift" && rm -rf bin/clangd bin/lld bin/lldb* bin/sourcekit-lsp \
+        bin/swift-package lib/libLTO* lib/liblldb* lib/libsourcekitdInProc.so lib/swift_static \
+        lib/swift/embedded lib/swift/FrameworkABIBaseline )
+    rm -rf "$tree.new/usr/share/doc" "$tree.new/usr/share/locale"
     for folder in bin lib lib64 sbin; do
         [ -e "$tree.new/$folder" ] || ln -s "usr/$folder" "$tree.new/$folder"
     done
