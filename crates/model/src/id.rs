@@ -264,6 +264,10 @@ name!(
     /// Name of a saved segment of a product's devices, up to 64 bytes.
     SegmentName 64
 );
+name!(
+    /// Name of a schedule of a product's pushes, up to 64 bytes.
+    ScheduleName 64
+);
 
 /// The user to whom a device belongs: the app's own name for a person, or an account of chat.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]

@@ -10,6 +10,7 @@
 
 pub mod account;
 pub mod audience;
+pub mod calendar;
 pub mod chat;
 pub mod close;
 pub mod counters;
@@ -27,6 +28,7 @@ pub mod service;
 pub mod session;
 pub mod timeline;
 pub mod topic;
+pub mod zone;
 
 pub use counters::{event, latency};
 pub use limits::pressure;
