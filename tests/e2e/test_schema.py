@@ -21,7 +21,7 @@ RUN = "from schemathesis.cli import schemathesis; schemathesis()"
 DEADLINE_S = 600
 
 # What the schema does not say, so that generators understand it: that one of several fields is wanted, or goes with another one only;
-# addresses and networks; that a message has a text or something beside it; what a group's domain is.
+# addresses and networks; time zones; that a message has a text or something beside it; what a group's domain is.
 ASKED_FREELY = ("GET /v1/presence", "GET /v1/presence/history", "POST /v1/presence",
                 "GET /v1/presence/stored", "POST /v1/presence/stored", "POST /v1/tokens",
                 "PUT /v1/products/{product}",
@@ -30,6 +30,8 @@ ASKED_FREELY = ("GET /v1/presence", "GET /v1/presence/history", "POST /v1/presen
                 "POST /v1/chat/groups/{group}/changes",
                 "GET /v1/bans", "POST /v1/bans", "DELETE /v1/bans/{kind}/{subject}",
                 "GET /v1/disconnections", "GET /v1/clients", "POST /v1/pushes", "POST /v1/publish",
+                "POST /v1/schedules", "PUT /v1/device/zone",
+                "PUT /v1/products/{product}/devices/{device}/zone",
                 "GET /v1/chat/chatrooms", "POST /v1/chat/chatrooms/{room}/changes",
                 "GET /v1/chat/groups/{group}", "POST /v1/chat/groups/{group}/recall",
                 "POST /v1/chat/accounts/{account}/recall",

@@ -21,6 +21,7 @@ pub(crate) mod overview;
 pub(crate) mod presence;
 pub(crate) mod products;
 pub(crate) mod pushes;
+pub(crate) mod schedules;
 pub(crate) mod segments;
 pub(crate) mod session;
 pub(crate) mod tokens;

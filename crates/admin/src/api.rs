@@ -299,7 +299,7 @@ impl Shared {
             Ok(Ok(Answer::Push(PushAnswer::TooManyScheduled))) => Err(Fault::too_many_scheduled()),
             Ok(Ok(Answer::Push(PushAnswer::ListsFull))) => Err(Fault::lists_full()),
             Ok(Ok(Answer::Push(PushAnswer::TimePassed))) => Err(Fault::bad(
-                "`send_at_ms` has passed, and no push was ordered with this `Idempotency-Key`",
+                "its time has passed, and no push was ordered with this `Idempotency-Key`",
             )),
             Ok(Ok(Answer::Push(PushAnswer::UnknownSegment(name)))) => {
                 Err(Fault::unknown_segment(name.as_str()))
@@ -310,6 +310,7 @@ impl Shared {
                 TagExpression::RESOLVED_TERMS_MAX
             ))),
             Ok(Ok(Answer::Push(PushAnswer::TooManySegments))) => Err(Fault::too_many_segments()),
+            Ok(Ok(Answer::Push(PushAnswer::TooManySchedules))) => Err(Fault::too_many_schedules()),
             Ok(Ok(answer)) => Ok(answer),
         }
     }
@@ -413,14 +414,20 @@ fn product_of(command: &Command) -> Option<&ProductKey> {
     let Command::Push(command) = command else { return None };
     match command {
         PushCommand::Push(order) => Some(&order.product),
-        PushCommand::List { product, .. } | PushCommand::Orders { product, .. } => product.as_ref(),
+        PushCommand::List { product, .. }
+        | PushCommand::Orders { product, .. }
+        | PushCommand::Schedules { product, .. } => product.as_ref(),
+        PushCommand::PutSchedule(schedule) => Some(schedule.product()),
         PushCommand::States { product, .. }
         | PushCommand::Kick { product, .. }
         | PushCommand::EndBanned { product, .. }
         | PushCommand::Block { product, .. }
         | PushCommand::SetTags { product, .. }
         | PushCommand::SetUser { product, .. }
+        | PushCommand::SetZone { product, .. }
         | PushCommand::SetPlatform { product, .. }
+        | PushCommand::DropSchedule { product, .. }
+        | PushCommand::PauseSchedule { product, .. }
         | PushCommand::UserDevices { product, .. }
         | PushCommand::Configure { product }
         | PushCommand::DropProduct(product)

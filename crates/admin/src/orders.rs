@@ -15,6 +15,7 @@ pub(crate) mod moves;
 pub(crate) mod notification;
 pub(crate) mod presence_questions;
 pub(crate) mod properties;
+pub(crate) mod schedules;
 pub(crate) mod tokens;
 pub(crate) mod trace;
 pub(crate) mod users;
@@ -22,8 +23,8 @@ pub(crate) mod users;
 use crate::answers::products::Anonymous;
 use crate::fault::Fault;
 use crate::texts::{
-    Address, Base64, Decimal, DeviceName, DeviceUserName, PageLimit, Place, ProductName,
-    PushStateWord, TagName,
+    Address, Base64, CivilTimeText, Decimal, DeviceName, DeviceUserName, PageLimit, Place,
+    ProductName, PushStateWord, TagName, ZoneName,
 };
 use audience::{AudienceBody, Expression, NamedDevices};
 use axum::http::HeaderMap;
@@ -37,6 +38,7 @@ use model::limits::Limits;
 use model::ports::pushes::{PushOrder, PushState, PushTarget, UserTarget};
 use model::product::{AnonymousFrom, Heartbeat, Product, Secret};
 use model::push::{Priority, Push};
+use model::zone::Passed;
 use notification::{NotificationBody, PushDocument};
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
@@ -128,6 +130,17 @@ pub(crate) struct PushBody {
     /// When to send it, Unix milliseconds: at most schedule_s_max seconds ahead (30 days), and not
     /// together with `wait_ms`. ttl_s counts from then on.
     send_at_ms: Option<u64>,
+    /// When to send it by the clock of each device: a device gets it when its clock shows this
+    /// time, and, where the clock leaves the time out, at the first moment after it.
+    #[schemars(with = "Option<CivilTimeText>")]
+    at_local: Option<String>,
+    /// With `at_local`: time zone of the devices without one.
+    #[schemars(with = "Option<ZoneName>", extend("default" = "UTC"))]
+    zone: Option<String>,
+    /// With `at_local`: zones whose clocks are past the time get the push at once (`send`), or not
+    /// at all (`skip`).
+    #[schemars(extend("enum" = Passed::ALL.map(|(word, _)| word), "default" = "send"))]
+    passed: Option<String>,
     /// Devices a second that are visited, at most; with `tag`, `audience` and `all`. Absent: at
     /// full speed.
     #[schemars(with = "Option<u32>", range(min = 1))]
@@ -146,14 +159,36 @@ impl PushBody {
     /// The order in a body, under its idempotency key if it has one. `id` is called only after all
     /// checks.
     pub(crate) fn order(
-        mut self,
+        self,
         limits: &Limits,
         now_ms: u64,
         idempotency_key: Option<Box<str>>,
         id: impl FnOnce() -> MessageId,
     ) -> Result<PushOrder, Fault> {
+        let is_later = self.send_at_ms.is_some() || self.at_local.is_some();
+        let is_now = !is_later && idempotency_key.is_none() && !self.dry_run;
+        self.made(is_now, (limits, now_ms), idempotency_key, id)
+    }
+
+    /// The order of a schedule's push, which is stored.
+    fn stored(
+        self,
+        limits: &Limits,
+        now_ms: u64,
+        id: impl FnOnce() -> MessageId,
+    ) -> Result<PushOrder, Fault> {
+        self.made(false, (limits, now_ms), None, id)
+    }
+
+    fn made(
+        mut self,
+        is_now: bool,
+        (limits, now_ms): (&Limits, u64),
+        idempotency_key: Option<Box<str>>,
+        id: impl FnOnce() -> MessageId,
+    ) -> Result<PushOrder, Fault> {
         let product = product(&self.product)?;
-        let is_now = self.send_at_ms.is_none() && idempotency_key.is_none() && !self.dry_run;
+        let local = self.local(limits, now_ms, idempotency_key.is_some())?;
         let target = self.target(limits, is_now)?;
         let notifies = self.notification.is_some();
         let body = match (self.notification, self.body, self.body_base64) {
@@ -225,6 +260,7 @@ impl PushBody {
             wait_ms: self.wait_ms,
             receipts: self.receipts,
             send_at_ms: self.send_at_ms,
+            local,
             devices_per_s: self.devices_per_s,
             idempotency_key,
         })
@@ -269,7 +305,7 @@ impl PushBody {
         if self.last_active {
             return Err(Fault::bad(
                 "`last_active` is for a push that is sent at once: give it without `send_at_ms`, \
-                 `dry_run`, an `Idempotency-Key` and segments",
+                 `at_local`, `dry_run`, a schedule, an `Idempotency-Key` and segments",
             ));
         }
         let user = Some(user);

@@ -17,6 +17,7 @@ pub(crate) mod overview;
 pub(crate) mod presence_routes;
 pub(crate) mod products;
 pub(crate) mod pushes;
+pub(crate) mod schedules;
 pub(crate) mod segments;
 pub(crate) mod session;
 pub(crate) mod stream;

@@ -16,6 +16,7 @@ mod order;
 mod outgoing;
 mod presence_api;
 mod roles;
+mod schedules;
 mod stream;
 mod tokens;
 mod topics;

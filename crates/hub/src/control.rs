@@ -12,6 +12,7 @@ use crate::log::pending::{Order, OrderWhat, PendingCall};
 use crate::registry::device::{BindState, Device};
 use crate::registry::pages::Selection;
 use crate::registry::rows::{Change, ROWS_WAITING_MAX};
+use crate::schedules::ScheduleChange;
 use crate::session::Farewell;
 use crate::{Effects, Hub};
 use base::slab::Key;
@@ -87,6 +88,15 @@ impl Hub {
                     Err(answer) => answer,
                 }
             }
+            PushCommand::SetZone { product, device, zone } => {
+                match self.changeable(now, &product, &device) {
+                    Ok(key) => {
+                        self.go_ahead(now, key, fx);
+                        return self.order_change(reply, key, Change::Zone(zone), fx);
+                    }
+                    Err(answer) => answer,
+                }
+            }
             PushCommand::SetPlatform { product, device, token } => {
                 match self.changeable(now, &product, &device) {
                     Ok(key) => {
@@ -134,6 +144,28 @@ impl Hub {
                     None => PushAnswer::UnknownProduct,
                 }
             }
+            PushCommand::PutSchedule(schedule) => {
+                let key = (schedule.product().clone(), schedule.name.clone());
+                let change = ScheduleChange::Put(self.new_schedule(now, *schedule));
+                return self.change_schedule(now, reply, (key, change), fx);
+            }
+            PushCommand::DropSchedule { product, schedule } => {
+                let change = ((product, schedule), ScheduleChange::Drop);
+                return self.change_schedule(now, reply, change, fx);
+            }
+            PushCommand::PauseSchedule { product, schedule, paused } => {
+                let change = ((product, schedule), ScheduleChange::Pause(paused));
+                return self.change_schedule(now, reply, change, fx);
+            }
+            PushCommand::Schedules { product, schedule } => {
+                let number = |product| self.registry.products.number(product);
+                match product.as_ref().is_some_and(|product| number(product).is_none()) {
+                    true => PushAnswer::UnknownProduct,
+                    false => PushAnswer::Schedules(
+                        self.schedules.states(product.as_ref(), schedule.as_ref()),
+                    ),
+                }
+            }
             PushCommand::PushCounts(id) => PushAnswer::Counts(self.jobs.counts(id)),
             PushCommand::Orders { product, before, count } => {
                 let count = (count as usize).min(ORDERS_MAX);
@@ -164,6 +196,7 @@ impl Hub {
                 let number = self.registry.products.unname(&key);
                 number.into_iter().for_each(|number| self.drop_devices(number, fx));
                 self.segments.forget(&key, &mut self.log, fx);
+                self.schedules.forget(&key, &mut self.log, fx);
                 PushAnswer::Done(number.is_some())
             }
             (OrderWhat::Change(key, change), is_stored) => {
@@ -171,6 +204,9 @@ impl Hub {
             }
             (OrderWhat::Segment(name, tags), is_stored) => {
                 self.segment_stored(name, tags, is_stored, fx)
+            }
+            (OrderWhat::Schedule(key, change), is_stored) => {
+                self.schedule_stored(now, (key, change), is_stored, fx)
             }
             (OrderWhat::Put(_) | OrderWhat::Drop(_), false) => PushAnswer::StoreFailed,
         };
@@ -237,6 +273,11 @@ impl Hub {
                 is_known
             }
             Change::User(user) => self.give(now, key, (user, cut), fx),
+            Change::Zone(zone) => {
+                let is_known = self.registry.at(key).is_some();
+                self.move_to_zone(now, key, zone, fx);
+                is_known
+            }
             Change::Platform(token) => self.set_platform(now, key, token, fx),
         }
     }

@@ -33,6 +33,7 @@ mod queues;
 mod registry;
 mod reports;
 mod restore;
+mod schedules;
 mod segments;
 mod service;
 mod session;
@@ -54,6 +55,7 @@ use crate::queues::Queues;
 use crate::registry::Registry;
 use crate::reports::Reports;
 use crate::restore::Restoring;
+use crate::schedules::Schedules;
 use crate::segments::Segments;
 use crate::upkeep::Sweep;
 use crate::waits::Waits;
@@ -130,6 +132,7 @@ pub struct Hub {
     jobs: Jobs,
     scans: Scans,
     segments: Segments,
+    schedules: Schedules,
     reports: Reports,
     reaching: Reaching,
     restoring: Restoring,
@@ -150,6 +153,7 @@ impl Hub {
             jobs: Jobs::new(&settings),
             scans: Scans::default(),
             segments: Segments::default(),
+            schedules: Schedules::default(),
             reports: Reports::new(std::mem::take(&mut settings.report_hooks)),
             reaching: Reaching::default(),
             restoring: Restoring::default(),
@@ -238,7 +242,10 @@ impl Hub {
             PendingCall::Claim(claim) => claim.keys().filter(|&other| other == key).count(),
             PendingCall::Order(order) => match order.what {
                 OrderWhat::Change(other, _) => usize::from(other == key),
-                OrderWhat::Put(_) | OrderWhat::Drop(_) | OrderWhat::Segment(..) => 0,
+                OrderWhat::Put(_)
+                | OrderWhat::Drop(_)
+                | OrderWhat::Segment(..)
+                | OrderWhat::Schedule(..) => 0,
             },
             _ => 0,
         };

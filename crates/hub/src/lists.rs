@@ -5,9 +5,9 @@
 //! different one under the same key, also after a restart. Devices that refuse the push are
 //! answered so and get no copy in the log; the others are judged again when it is stored, because
 //! their queues may have filled meanwhile. A push with time to live 0 is not stored: the log keeps
-//! its key alone.
+//! its key alone, and so it does of an order without devices.
 
-use crate::log::durable::order::{Ordered, PushToMany};
+use crate::log::durable::order::{Local, Ordered, PushToMany};
 use crate::log::durable::push::{made_s, message};
 use crate::log::pending::PendingCall;
 use crate::log::rejection;
@@ -22,6 +22,7 @@ use base::hash::HashKey;
 use base::never;
 use base::slab::Key;
 use base::time::{Instant, Now};
+use model::audience::Audience;
 use model::counters::PushCounter;
 use model::id::{DeviceId, MessageId};
 use model::ports::log::{APPEND_SLICE, Append, Appended, Done, OnceKey, StoreError, Write};
@@ -97,10 +98,20 @@ impl Hub {
         let home = self.settings.home;
         let live_s = order.time_to_live_s.min(product.time_to_live_max_s);
         let (order_home, named) =
-            (orders::order_home(home, &order), orders::named(home, &order, live_s));
-        let (send_at_ms, devices_per_s) = (order.send_at_ms, order.devices_per_s);
+            (orders::order_home(home, &order), orders::names::named(home, &order, live_s));
+        let devices_per_s = order.devices_per_s;
+        let since_ms = now.wall_ms;
+        let local = order.local.map(|time| Local { time, since_ms });
+        if let Some(Local { time, .. }) = local {
+            // The zones that are past the time get the push now.
+            order.send_at_ms = Some(time.at.first_anywhere_ms().max(since_ms));
+            if let PushTarget::Devices(devices) = &order.target {
+                order.target = PushTarget::Audience(Arc::new(Audience::named(devices)));
+            }
+        }
+        let send_at_ms = order.send_at_ms;
         let user = order.user.take();
-        if let Some(at_ms) = send_at_ms {
+        if let Some(at_ms) = send_at_ms.filter(|at_ms| *at_ms > now.wall_ms) {
             order.id = self.jobs.id_ahead(order.id, at_ms);
         }
         let (push, target, order_key) = make(now, order, &product);
@@ -124,12 +135,14 @@ impl Hub {
             PushTarget::User(_) => return answer(reply, push.id, Vec::new(), fx),
             PushTarget::Tag(_) | PushTarget::Product | PushTarget::Audience(_) => target,
         };
-        // An order that is sent later is dated by its sending time, so that it is remembered from
-        // then on.
-        let at_s = send_at_ms.map_or(now.unix_s(), |ms| (ms / 1_000) as u32);
+        // An order that is sent later is dated by its last sending time, so that it is remembered
+        // from then on.
+        let last_ms = local.map(|Local { time, .. }| time.at.last_anywhere_ms()).or(send_at_ms);
+        let at_s = last_ms.map_or(now.unix_s(), |ms| (ms / 1_000) as u32);
         let push = Arc::new(push);
         let (id, home) = (push.id, order_home);
-        let what = Ordered::Push(PushToMany { push, target, receipts, send_at_ms, devices_per_s });
+        let what =
+            Ordered::Push(PushToMany { push, target, receipts, send_at_ms, local, devices_per_s });
         let order = StoredOrder { id, at_s, home, named, what };
         self.jobs.take_order(now, reply, order, &mut self.log, fx);
     }
@@ -266,13 +279,13 @@ impl Hub {
         let names: Vec<&[u8]> = devices.iter().map(|device| device.as_str().as_bytes()).collect();
         let message = Arc::new(message(&sending.push, now.unix_s(), Some(home.of(&names))));
         let once = Some(once_key(home, sending.push.product.as_str(), order_key));
-        let (taken, refused) = (Vec::new(), Vec::new());
+        let (taken, refused, is_key_alone) = (Vec::new(), Vec::new(), devices.is_empty());
         let mut claim = Claim { reply, until, sending, taken, refused, at_once: Vec::new() };
         match claim.sending.push.stores() {
             true => self.judge_list(now, product, devices, &mut claim, fx),
             false => claim.at_once = devices,
         }
-        if claim.taken.is_empty() && claim.at_once.is_empty() {
+        if claim.taken.is_empty() && claim.at_once.is_empty() && !is_key_alone {
             return answer(reply, claim.id(), claim.refused, fx);
         }
         let to = claim.keys().filter_map(|key| self.registry.timeline(key)).collect();
@@ -437,7 +450,7 @@ impl Hub {
     }
 }
 
-fn sorted(mut devices: Vec<DeviceId>) -> Vec<DeviceId> {
+pub(crate) fn sorted(mut devices: Vec<DeviceId>) -> Vec<DeviceId> {
     devices.sort_unstable();
     devices.dedup();
     devices
@@ -445,7 +458,11 @@ fn sorted(mut devices: Vec<DeviceId>) -> Vec<DeviceId> {
 
 /// Makes the push of an order. If the order has an idempotency key, the expiry counts from the time
 /// in its id: a repeated order must be recognised without the clock.
-fn make(now: Now, order: PushOrder, product: &Product) -> (Push, PushTarget, Option<Box<str>>) {
+pub(crate) fn make(
+    now: Now,
+    order: PushOrder,
+    product: &Product,
+) -> (Push, PushTarget, Option<Box<str>>) {
     let live_s = order.time_to_live_s.min(product.time_to_live_max_s);
     let from_s = match (order.send_at_ms, &order.idempotency_key) {
         (Some(at_ms), _) => u32::try_from(at_ms.div_ceil(1_000)).unwrap_or(u32::MAX),

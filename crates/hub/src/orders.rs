@@ -25,35 +25,39 @@
 //! recalls it from the queues. The cancel is answered when all shards are through. If none of them
 //! knows the push, the cancel is forgotten.
 
+mod columns;
 pub(crate) mod exchange;
 pub(crate) mod jobs;
+pub(crate) mod names;
 pub(crate) mod scans;
+pub(crate) mod waves;
 
 use crate::access::terms;
-use crate::lists::hashes_of;
 use crate::log::cleanup::CleanupTask;
-use crate::log::durable::order::{Change, ChangeKind, Named, Ordered};
+use crate::log::durable::order::{Change, ChangeKind, Ordered};
 use crate::push::Sending;
 use crate::registry::DeviceName;
 use crate::session::Farewell;
 use crate::{Effects, Hub, Settings};
-use base::hash::HashKey;
 use base::slab::Key;
 use base::time::{Instant, Now, earliest};
-use jobs::{Settled, end_of};
-use model::audience::{Audience, TagExpression};
-use model::id::{DeviceId, DeviceUser, MessageId, ProductKey, ShardId};
-use model::ports::pushes::{AudienceCounts, PushAnswer, PushCounts, PushOrder, PushTarget};
+use columns::end_of;
+use jobs::Settled;
+use model::id::{DeviceId, MessageId, ProductKey, ShardId};
+use model::ports::pushes::{AudienceCounts, PushAnswer, PushCounts, PushTarget};
 use model::presence::PresenceVersion;
-use model::push::{Outcome, Priority, Rejection};
+use model::push::{Outcome, Rejection};
 use model::request::{HeartbeatWish, PushDelivery, Refusal, owner};
 use model::timeline::{Seq, TimelineId};
+use names::name_of_cancel;
 use scans::{Counting, DeviceScan, Errand, Pace, Selection, Share, Step};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use waves::WaveZones;
 
 pub use crate::log::durable::order::StoredOrder;
+pub use names::{cancel_home, order_home};
 
 /// Most orders that one turn advances.
 const LOOKS_MAX: usize = 64;
@@ -79,111 +83,6 @@ pub enum OrderMessage {
     Over(MessageId, bool),
     /// From the owner: all shards are through. For a cancel, the flag says whether to remember it.
     Close(MessageId, bool),
-}
-
-/// The hash that chooses the shard to which an order for a tag or a product goes. `home` is the key
-/// of [`Settings::home`](crate::Settings::home).
-pub fn order_home(home: HashKey, order: &PushOrder) -> u64 {
-    match &order.idempotency_key {
-        Some(key) => home.of(&[b"order", order.product.as_str().as_bytes(), key.as_bytes()]),
-        None => home.of(&[b"order", &order.id.0.to_be_bytes()]),
-    }
-}
-
-/// The hash that chooses the shard to which the cancel of a push goes, for any audience of the
-/// push.
-pub fn cancel_home(home: HashKey, push: MessageId) -> u64 {
-    home.of(&[b"cancel", &push.0.to_be_bytes()])
-}
-
-/// The name of a cancel; a repeated cancel has the same.
-fn name_of_cancel(home: HashKey, change: &Change) -> Named {
-    let product = change.product.as_ref().map_or("", ProductKey::as_str);
-    let parts: [&[u8]; 3] = [b"cancels", &change.push.0.to_be_bytes(), product.as_bytes()];
-    Named { key: name_key(home, parts), content: 0 }
-}
-
-fn name_key(home: HashKey, parts: [&[u8]; 3]) -> u128 {
-    let (first, second) = hashes_of(home, &parts);
-    u128::from(first) << 64 | u128::from(second)
-}
-
-/// The hashes of an order's idempotency key and of all that must be the same in a repeated order.
-pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Named> {
-    let name = order.idempotency_key.as_deref()?;
-    let parts: [&[u8]; 3] = [b"named", order.product.as_str().as_bytes(), name.as_bytes()];
-    let tag = match &order.target {
-        PushTarget::Tag(tag) => tag.as_str(),
-        PushTarget::Devices(_)
-        | PushTarget::Product
-        | PushTarget::Audience(_)
-        | PushTarget::User(_) => "",
-    };
-    let audience = match &order.target {
-        PushTarget::Audience(audience) => Some(audience_hash(home, audience)),
-        PushTarget::Devices(_) | PushTarget::Tag(_) | PushTarget::Product | PushTarget::User(_) => {
-            None
-        }
-    };
-    // An order that is sent later is an order to many, whatever its audience.
-    let ahead =
-        order.send_at_ms.map(|at_ms| (at_ms.to_le_bytes(), names_hash(home, &order.target)));
-    // `notifies` has a bit of its own: a body of the same bytes may be data or a document.
-    let shown = u8::from(order.silent) | u8::from(order.notifies) << 1;
-    let flags = [u8::from(order.priority == Priority::High), shown];
-    let collapse = order.collapse.as_deref().unwrap_or("");
-    let (live_s, mut content) = (live_s.to_le_bytes(), Vec::with_capacity(9));
-    let pace = order.devices_per_s.map(|rate| rate.get().to_le_bytes());
-    content.extend([tag.as_bytes(), &live_s, &flags, collapse.as_bytes(), &order.body]);
-    if let Some((at_ms, names)) = &ahead {
-        content.extend([&at_ms[..], &names[..]]);
-    }
-    if let Some(pace) = &pace {
-        content.extend([&b"pace"[..], &pace[..]]);
-    }
-    if let Some(audience) = &audience {
-        content.push(audience);
-    }
-    Some(Named { key: name_key(home, parts), content: home.of(&content) })
-}
-
-/// The hash of the listed devices.
-fn names_hash(home: HashKey, target: &PushTarget) -> [u8; 8] {
-    let names: Vec<&[u8]> = match target {
-        PushTarget::Devices(devices) => devices.iter().map(|id| id.as_str().as_bytes()).collect(),
-        PushTarget::Tag(_)
-        | PushTarget::Product
-        | PushTarget::Audience(_)
-        | PushTarget::User(_) => Vec::new(),
-    };
-    home.of(&names).to_le_bytes()
-}
-
-/// The hash of an audience as it was ordered: a segment is its name.
-fn audience_hash(home: HashKey, audience: &Audience) -> [u8; 8] {
-    let mut words = Vec::new();
-    audience.tags.iter().for_each(|tags| put_words(tags, &mut words));
-    let lists = [&audience.devices, &audience.except].map(|list| {
-        let names = list.as_ref().map(|list| list.iter().map(str::as_bytes).collect::<Vec<_>>());
-        names.map_or(0, |names| home.of(&names)).to_le_bytes()
-    });
-    let user = audience.user.as_ref().map_or("", DeviceUser::as_str).as_bytes();
-    home.of(&[b"audience", user, &words, &lists[0], &lists[1]]).to_le_bytes()
-}
-
-/// Appends an expression in Polish notation.
-fn put_words(tags: &TagExpression, words: &mut Vec<u8>) {
-    let (sign, name, parts): (u8, &str, &[TagExpression]) = match tags {
-        TagExpression::Tag(tag) => (b't', tag.as_str(), &[]),
-        TagExpression::Segment(name, _) => (b's', name.as_str(), &[]),
-        TagExpression::And(parts) => (b'&', "", parts),
-        TagExpression::Or(parts) => (b'|', "", parts),
-        TagExpression::Not(tags) => (b'!', "", std::slice::from_ref(&**tags)),
-    };
-    words.extend([sign, parts.len() as u8]);
-    words.extend_from_slice(name.as_bytes());
-    words.push(b' ');
-    parts.iter().for_each(|tags| put_words(tags, words));
 }
 
 impl Hub {
@@ -252,6 +151,7 @@ impl Hub {
     /// Advances the orders that are due.
     pub(crate) fn turn_orders(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.send_scheduled(now, fx);
+        self.turn_waves(now);
         for _ in 0..LOOKS_MAX {
             let Some(id) = self.jobs.take_due(now.mono) else { break };
             if self.jobs.look_at(now, id, &mut self.log, fx) {
@@ -263,7 +163,8 @@ impl Hub {
         }
         self.jobs.forget(now, &mut self.log, fx);
         // The clock may be set meanwhile, so the wait is bounded.
-        let wait = self.jobs.next_scheduled_ms().map(|at_ms| {
+        let next_ms = [self.jobs.next_scheduled_ms(), self.jobs.next_of_waves_ms()];
+        let wait = next_ms.into_iter().flatten().min().map(|at_ms| {
             let left = Duration::from_millis(at_ms.saturating_sub(now.wall_ms));
             now.after(if left.is_zero() { LOOK } else { left.min(LOOK) })
         });
@@ -438,6 +339,7 @@ impl Hub {
         }
         let key = self.registry.find_or_insert(now.wall_ms, product, id)?;
         self.jobs.pass(key.slot);
+        self.jobs.registered(key.slot);
         Some(key)
     }
 
@@ -493,17 +395,10 @@ impl Hub {
         if self.jobs.is_scheduled(id) {
             return;
         }
-        let (push, receipts) = (to_many.push.clone(), to_many.receipts);
-        let user = match &to_many.target {
-            PushTarget::Audience(audience) => audience.user.clone(),
-            PushTarget::Devices(_)
-            | PushTarget::Tag(_)
-            | PushTarget::Product
-            | PushTarget::User(_) => None,
-        };
-        // An audience may name a million devices, so unknown ones get no records.
-        let registers = !matches!(to_many.target, PushTarget::Audience(_));
-        let sending = Sending { push, user, receipts, counted: true, registers };
+        if to_many.local.is_some() {
+            return self.begin_waves(now, id);
+        }
+        let sending = to_many.sending();
         let selection = match (&to_many.target, Selection::of(&to_many.target)) {
             (_, Some(selection)) => selection,
             (PushTarget::Devices(devices), None) => {
@@ -519,10 +414,24 @@ impl Hub {
             }
             (_, None) => return self.jobs.walked(id),
         };
+        self.scan_push(id, (sending, number, selection), None);
+    }
+
+    /// Starts a scan that brings an order's push to devices of a product: those of some zones, or
+    /// all of the selection.
+    fn scan_push(
+        &mut self,
+        id: MessageId,
+        (sending, product, selection): (Sending, u16, Selection),
+        zones: Option<WaveZones>,
+    ) {
+        let open = self.jobs.at(id).and_then(|job| job.open.as_ref());
+        let rate = open.and_then(|open| open.order.devices_per_s());
         let errand = Errand::Push(sending);
-        let scan = self.scans.begin(errand, Some(number), selection, &self.registry);
+        let scan = self.scans.begin(errand, Some(product), selection, &self.registry);
+        scan.zones = zones;
         scan.paused = self.jobs.is_paused(id);
-        scan.pace = to_many.devices_per_s.map(|rate| Pace::new(rate, self.settings.shards));
+        scan.pace = rate.map(|rate| Pace::new(rate, self.settings.shards));
     }
 
     /// Applies a stored change of a push: cancel, pause or resume.
@@ -578,12 +487,20 @@ impl Hub {
 
     /// Whether the order needs nothing at this device any more, so that its scan skips it.
     fn is_through(&self, key: Key, id: MessageId) -> bool {
+        if self.jobs.has_had(key.slot, id) {
+            return true;
+        }
         // A device that the order names is none too late.
         let open = self.jobs.at(id).and_then(|job| job.open.as_ref());
         let is_named = || open.is_some_and(|open| open.order.names_devices());
         if self.jobs.is_past(key.slot, id) && !is_named() {
             return true;
         }
+        self.has_come_to(key, id)
+    }
+
+    /// As [`has_come`](Self::has_come), for a known device.
+    fn has_come_to(&self, key: Key, id: MessageId) -> bool {
         let timeline = self.registry.timeline(key);
         timeline.is_some_and(|timeline| self.has_come(id, timeline, Some(key)))
     }
@@ -644,10 +561,15 @@ impl Hub {
 
     /// Brings an order's push to a device that a scan visits.
     fn visit_with(&mut self, now: Now, key: Key, sending: &Sending, fx: &mut Effects) {
-        let id = sending.push.id;
-        if self.is_through(key, id) {
-            return;
+        if !self.is_through(key, sending.push.id) {
+            self.bring(now, key, sending, fx);
         }
+    }
+
+    /// Brings an order's push to a device that it has not reached.
+    fn bring(&mut self, now: Now, key: Key, sending: &Sending, fx: &mut Effects) {
+        let id = sending.push.id;
+        self.jobs.had(key.slot, id);
         if self.is_for(key, sending) {
             self.mirror_at(now, key, &sending.push, fx);
         }
@@ -663,8 +585,12 @@ impl Hub {
         let id = sending.push.id;
         let timeline = self.registry.timeline_of(&sending.push.product, to.id);
         let key = self.registry.find(to.product, to.id.as_str());
-        if self.has_come(id, timeline, key) {
+        let has_had = key.is_some_and(|key| self.jobs.has_had(key.slot, id));
+        if has_had || self.has_come(id, timeline, key) {
             return;
+        }
+        if let Some(key) = key {
+            self.jobs.had(key.slot, id);
         }
         if key.map_or(sending.user.is_none(), |key| self.is_for(key, sending)) {
             self.mirror(now, to, &sending.push, fx);
@@ -706,6 +632,7 @@ impl Hub {
 
     fn walked(&mut self, scan: &DeviceScan, fx: &mut Effects) {
         match &scan.errand {
+            Errand::Push(sending) if scan.zones.is_some() => self.wave_walked(sending.push.id),
             Errand::Push(sending) => self.jobs.walked(sending.push.id),
             Errand::Recall { cancel, .. } => self.jobs.walked(*cancel),
             Errand::Count(Counting { reply, counts, .. }) => {
@@ -752,10 +679,10 @@ impl Hub {
         }
         self.registry.set_tags(now, key, &[]);
         self.registry.set_user(now, key, None);
+        self.registry.set_zone(now, key, None);
         self.forget(key, fx);
         if has_timeline {
-            let known = (&self.registry, &self.segments);
-            self.log.clean(CleanupTask::Forget(product, id), known, fx);
+            self.clean(CleanupTask::Forget(product, id), fx);
         }
     }
 }

@@ -33,6 +33,7 @@ use model::ports::control::disconnections::Parting;
 use model::ports::events::{DeviceEvent, DeviceWhat};
 use model::presence::{OnlineState, PresenceVersion, Principal, Transition};
 use model::timeline::TimelineId;
+use model::zone::Zone;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -266,16 +267,33 @@ impl Registry {
 
     /// Replaces the device's tags; returns whether they changed.
     pub fn set_tags(&mut self, now: Now, key: Key, tags: &[Tag]) -> bool {
-        let user = self.devices.at(key).and_then(|device| self.user_of(device)).cloned();
-        let groups = tags.iter().cloned().map(Group::Tag).chain(user.map(Group::User));
-        self.set_groups(now, key, groups.collect())
+        let tags = tags.iter().cloned().map(Group::Tag);
+        self.replace_groups(now, key, tags, |group| matches!(group, Group::Tag(_)))
     }
 
     /// Gives the device to a user, or to nobody; returns whether that changed something.
     pub fn set_user(&mut self, now: Now, key: Key, user: Option<DeviceUser>) -> bool {
+        let user = user.into_iter().map(Group::User);
+        self.replace_groups(now, key, user, |group| matches!(group, Group::User(_)))
+    }
+
+    /// Sets the device's time zone; returns whether that changed something.
+    pub fn set_zone(&mut self, now: Now, key: Key, zone: Option<Zone>) -> bool {
+        let zone = zone.into_iter().map(Group::Zone);
+        self.replace_groups(now, key, zone, |group| matches!(group, Group::Zone(_)))
+    }
+
+    /// Replaces the groups of a kind.
+    fn replace_groups(
+        &mut self,
+        now: Now,
+        key: Key,
+        joins: impl Iterator<Item = Group>,
+        is_of_kind: impl Fn(&Group) -> bool,
+    ) -> bool {
         let Some(device) = self.devices.at(key) else { return false };
-        let groups = self.tags_of(device).cloned().map(Group::Tag).chain(user.map(Group::User));
-        let groups = groups.collect();
+        let all = device.groups().iter().map(|&number| self.groups.name(number));
+        let groups = all.filter(|group| !is_of_kind(group)).cloned().chain(joins).collect();
         self.set_groups(now, key, groups)
     }
 
@@ -307,16 +325,34 @@ impl Registry {
     pub fn tags_of<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = &'a Tag> {
         device.groups().iter().filter_map(|&number| match self.groups.name(number) {
             Group::Tag(tag) => Some(tag),
-            Group::User(_) => None,
+            Group::User(_) | Group::Zone(_) => None,
         })
     }
 
     /// The user to whom the device belongs.
     pub fn user_of<'a>(&'a self, device: &'a Device) -> Option<&'a DeviceUser> {
         device.groups().iter().find_map(|&number| match self.groups.name(number) {
-            Group::Tag(_) => None,
             Group::User(user) => Some(user),
+            Group::Tag(_) | Group::Zone(_) => None,
         })
+    }
+
+    /// The device's time zone.
+    pub fn zone_of(&self, device: &Device) -> Option<Zone> {
+        device.groups().iter().find_map(|&number| match self.groups.name(number) {
+            Group::Zone(zone) => Some(*zone),
+            Group::Tag(_) | Group::User(_) => None,
+        })
+    }
+
+    /// The time zones of a product's devices.
+    pub fn zones(&self, product: u16) -> impl Iterator<Item = Zone> + '_ {
+        self.groups.zones(product)
+    }
+
+    /// First slot from `from` on whose device is in a time zone.
+    pub fn next_in_zone(&self, product: u16, zone: Zone, from: u32) -> Option<u32> {
+        self.groups.member(product, Group::Zone(zone), from)
     }
 
     /// First slot from `from` on whose device belongs to a user of a product.

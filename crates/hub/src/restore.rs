@@ -94,6 +94,9 @@ impl Hub {
             Restored::Row { table: Table::Segments, key, value } => {
                 self.segments.restore(key, value)
             }
+            Restored::Row { table: Table::Schedules, key, value } => {
+                self.schedules.restore(key, value)
+            }
             Restored::Row { .. } => false,
             Restored::Timeline { .. } => true,
             Restored::Entry { timeline, seq, id, label } => match timeline.space() {
@@ -117,11 +120,17 @@ impl Hub {
         }
         self.resume_orders(now, &orders.over, fx);
         let has_devices = |of: &ProductKey| stray.iter().any(|(product, _)| product == of);
-        let is_empty = |of: &&ProductKey| !has_devices(of) && !self.segments.has_some(of);
+        let is_empty = |of: &&ProductKey| {
+            let has_rows = self.segments.has_some(of) || self.schedules.has_some(of);
+            !has_devices(of) && !has_rows
+        };
         for product in dropped.iter().filter(is_empty) {
             self.log.clean_later(CleanupTask::Undrop(product.clone()), fx);
         }
-        dropped.iter().for_each(|product| self.segments.forget(product, &mut self.log, fx));
+        for product in &dropped {
+            self.segments.forget(product, &mut self.log, fx);
+            self.schedules.forget(product, &mut self.log, fx);
+        }
         for (timeline, seqs) in over {
             for seqs in seqs.chunks(REMOVE_SEQS_MAX) {
                 self.log.clean_later(CleanupTask::Remove(timeline, seqs.to_vec()), fx);
@@ -305,6 +314,7 @@ impl Hub {
         self.restoring.owners.insert(timeline, Owner::Device(key));
         self.registry.set_tags(now, key, &row.tags);
         self.registry.set_user(now, key, row.user);
+        self.registry.set_zone(now, key, row.zone);
         if let Some(cut) = row.cut {
             self.registry.set_cut(key.slot, cut);
         }

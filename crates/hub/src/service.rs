@@ -1,7 +1,7 @@
 //! The hub as a service of its shard.
 
 use crate::delivery::Acknowledged;
-use crate::log::cleanup::CleanupTask;
+use crate::log::cleanup::{CleanupTask, Known};
 use crate::log::pending::PendingCall;
 use crate::orders::OrderMessage;
 use crate::reports::{Report, Reports};
@@ -163,9 +163,12 @@ impl Service for Hub {
         let platforms = self.turn_platforms(now, fx);
         let scans = self.turn_scans(now, fx);
         let orders = self.turn_orders(now, fx);
-        let cleanups = self.log.turn_cleanups(now, (&self.registry, &self.segments), fx);
+        let schedules = self.turn_schedules(now, fx);
+        let Hub { registry, segments, schedules: of_schedules, .. } = self;
+        let known = Known { registry, segments, schedules: of_schedules };
+        let cleanups = self.log.turn_cleanups(now, known, fx);
         let sweep = self.turn_sweep(now, fx);
-        earliest([waits, resends, platforms, scans, orders, cleanups, sweep])
+        earliest([waits, resends, platforms, scans, orders, schedules, cleanups, sweep])
     }
 
     fn unsettled(&self) -> usize {

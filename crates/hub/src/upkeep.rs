@@ -6,7 +6,7 @@
 //! never sent after it, as sending checks the time too). A slice ends early when it has written its
 //! share of rows. During a drain it goes on without pauses until all rows are written.
 
-use crate::log::cleanup::CleanupTask;
+use crate::log::cleanup::{CleanupTask, Known};
 use crate::log::pending::{OrderWhat, PendingCall};
 use crate::registry::device::Device;
 use crate::registry::rows::{Change, ROWS_WAITING_MAX};
@@ -78,7 +78,7 @@ impl Hub {
         {
             let cut = match change {
                 Change::User(user) => self.cut_for(*key, user.as_ref()),
-                Change::Block(_) | Change::Tags(_) | Change::Platform(_) => None,
+                Change::Block(_) | Change::Tags(_) | Change::Zone(_) | Change::Platform(_) => None,
             };
             self.registry.change(*key, change, cut);
         }
@@ -101,9 +101,14 @@ impl Hub {
         let names = self.registry.names(key).filter(|_| rowed);
         self.remove_record(key);
         if let Some((product, device)) = names {
-            let known = (&self.registry, &self.segments);
-            self.log.clean(CleanupTask::Delete(product, device), known, fx);
+            self.clean(CleanupTask::Delete(product, device), fx);
         }
+    }
+
+    /// Runs a cleanup now.
+    pub(crate) fn clean(&mut self, task: CleanupTask, fx: &mut Effects) {
+        let Hub { registry, segments, schedules, .. } = self;
+        self.log.clean(task, Known { registry, segments, schedules }, fx);
     }
 
     /// Sweeps a slice, if it is due; returns when the next one is.

@@ -62,6 +62,7 @@ fn push(server: &RunningServer, idempotency_key: Option<&str>, body: &[u8]) -> A
         wait_ms: 0,
         receipts: false,
         send_at_ms: None,
+        local: None,
         devices_per_s: None,
         user: None,
         idempotency_key: idempotency_key.map(Into::into),

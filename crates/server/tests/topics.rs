@@ -234,6 +234,7 @@ fn store_for(server: &RunningServer, number: usize) {
         wait_ms: 0,
         receipts: false,
         send_at_ms: None,
+        local: None,
         devices_per_s: None,
         user: None,
         idempotency_key: None,

@@ -485,6 +485,7 @@ impl Application {
             wait_ms: self.rng.below(3) as u32 * 2_000,
             receipts: true,
             send_at_ms: None,
+            local: None,
             devices_per_s: None,
             user: None,
             idempotency_key: None,

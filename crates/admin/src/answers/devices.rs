@@ -1,8 +1,9 @@
 //! Devices: their state, and results of operators' calls.
 
-use crate::texts::{CloseWord, Decimal, Version};
+use crate::texts::{CloseWord, Decimal, Version, ZoneName};
 use model::close::CloseReason;
 use model::ports::pushes::DeviceState;
+use model::zone::Zone;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -41,6 +42,9 @@ pub(crate) struct Device {
     tags: Vec<String>,
     /// The user to whom it belongs, if it belongs to one.
     user: Option<String>,
+    /// Its time zone, if it has one.
+    #[schemars(with = "Option<ZoneName>")]
+    zone: Option<&'static str>,
     /// The platform at which it has a token, if it has one.
     platform: Option<String>,
     /// Whether it is blocked.
@@ -64,6 +68,7 @@ impl From<&DeviceState> for Device {
             waiting: state.waiting,
             tags: state.tags.iter().map(|tag| tag.as_str().to_owned()).collect(),
             user: state.user.as_ref().map(|user| user.as_str().into()),
+            zone: state.zone.map(Zone::as_str),
             platform: state.platform.as_ref().map(|it| it.as_ref().into()),
             blocked: state.blocked,
         }
@@ -91,6 +96,14 @@ pub(crate) struct DevicePage {
 pub(crate) struct OwnedDevice {
     /// The user to whom the device belongs from now on; null: nobody.
     pub(crate) user: Option<String>,
+}
+
+/// The time zone of a device.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DeviceZone {
+    /// Its zone from now on; null: none.
+    #[schemars(with = "Option<ZoneName>")]
+    pub(crate) zone: Option<&'static str>,
 }
 
 /// The platform of a device.

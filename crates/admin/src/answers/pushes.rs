@@ -141,7 +141,8 @@ pub(crate) struct RememberedPush {
     progress: PushCounts,
     /// Product of its devices; null if it is not remembered.
     product: Option<String>,
-    /// When it is sent, Unix milliseconds, while it is scheduled.
+    /// When it is sent, Unix milliseconds, while it is scheduled; with `at_local`, when it is sent
+    /// to the next zone.
     send_at_ms: Option<u64>,
 }
 

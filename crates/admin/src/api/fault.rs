@@ -202,6 +202,9 @@ impl Fault {
             "device" => ("unknown_device", "unknown device"),
             "platform" => ("unknown_platform", "unknown platform"),
             "push" => ("unknown_push", "unknown push, or it is no longer remembered"),
+            "schedule" => {
+                ("unknown_schedule", "unknown schedule: GET /v1/schedules lists those there are")
+            }
             "client" => ("unknown_client", "unknown client: no session with this identifier"),
             "subscription" => {
                 ("unknown_subscription", "no subscription of the client to this filter")
@@ -251,6 +254,8 @@ impl Fault {
         match self.code {
             "busy" => Some(Rejection::Busy),
             "store_failed" => Some(Rejection::StoreFailed),
+            // No more pushes may be scheduled.
+            "too_many_scheduled" => Some(Rejection::QueueFull),
             // The product was removed meanwhile, and its devices with it.
             "unknown_product" => Some(Rejection::UnknownDevice),
             _ => None,
@@ -331,6 +336,13 @@ impl Fault {
         let message = "the product has as many segments as [limits] segments_a_product_max \
                        allows; nothing was done: remove one, or raise the limit";
         Fault::new(StatusCode::CONFLICT, "too_many_segments", message)
+    }
+
+    /// No further schedule may be saved.
+    pub(crate) fn too_many_schedules() -> Fault {
+        let message = "the product has as many schedules as [limits] schedules_a_product_max \
+                       allows; nothing was done: remove one, or raise the limit";
+        Fault::new(StatusCode::CONFLICT, "too_many_schedules", message)
     }
 
     /// The broker says no; the message says why, in its words.

@@ -5,6 +5,7 @@
 //! without a scope is open to everyone.
 
 mod chat;
+mod schedules;
 
 use crate::api::Shared;
 use crate::describe::{Described, Operation};
@@ -175,7 +176,8 @@ const LETTERS: &[Refusal] = &[Refusal::NotFound, Refusal::NoDeadLetters, Refusal
 
 /// Every route.
 pub(crate) fn table() -> Vec<Route> {
-    let of_devices = [general(), products_and_devices(), devices_by_query()];
+    let of_devices =
+        [general(), schedules::schedules(), products_and_devices(), devices_by_query()];
     let of_topics = [
         sessions(),
         insights(),
@@ -258,7 +260,8 @@ fn general() -> Vec<Route> {
             .more("With `send_at_ms` the push is sent later, within a second of that time, to the \
                    devices that are there then. It is on stable storage before the response. If \
                    the server was down at that time, it is sent at the next start, unless `ttl_s` \
-                   is over.")
+                   is over. With `at_local` each device gets it when its own clock shows that \
+                   time, and the rest is the same.")
             .header::<IdempotencyKey>("Idempotency-Key",
                 "The application's own identifier of this push. The push is on stable storage \
                  before the response; a repeated request gets the id of the first one and changes \
@@ -269,7 +272,12 @@ fn general() -> Vec<Route> {
                 "An outcome for each message, in their order.")
             .more("All messages are checked before the first is sent: a batch with a fault sends \
                    nothing. A message that cannot be sent is `rejected`, and one whose shard does \
-                   not answer in time is `unknown`; the others are sent."),
+                   not answer in time is `unknown`; the others are sent. With `send_at_ms` each \
+                   message is a scheduled push with the id in its outcome.")
+            .header::<IdempotencyKey>("Idempotency-Key",
+                "The application's own identifier of this batch. A repeated request gets the ids \
+                 of the first one and goes on where that was cut off; the same key with a \
+                 different body is refused."),
         get("/v1/pushes", pushes::list).wants(&[Push, Read], Query).refuses(ASKS)
             .told("listPushes", "Pushes that are scheduled, running or remembered, page by page",
                 "A page: those to be sent last come first, then the latest.")
@@ -437,6 +445,13 @@ fn products_and_devices() -> Vec<Route> {
             .wants(&[Manage], Path).refuses(&[NotFound, Refused, Busy, NoAnswer])
             .told("takeDevice", "Take a device from its user", "It belongs to nobody.")
             .more("Pushes that are queued for it are removed (`rejected`, `user_changed`)."),
+        put("/v1/products/{product}/devices/{device}/zone", devices::set_zone)
+            .wants(&[Manage], Path).refuses(FINDS)
+            .told("setZone", "Set the time zone of a device", "The zone.")
+            .more("Pushes with `at_local` are sent to the device by the clock of this zone."),
+        delete("/v1/products/{product}/devices/{device}/zone", devices::unset_zone)
+            .wants(&[Manage], Path).refuses(FINDS)
+            .told("unsetZone", "Remove the time zone of a device", "It has none."),
         put("/v1/products/{product}/devices/{device}/platform", devices::register)
             .wants(&[Manage], Path).refuses(FINDS)
             .told("registerPlatformToken", "Set a device's token at its platform", "Its platform.")
@@ -480,6 +495,11 @@ fn devices_by_query() -> Vec<Route> {
             .wants(&[Manage], Query).refuses(&[NotFound, Refused, Busy, NoAnswer])
             .told("takeDeviceNamed", "Take a device from its user, with any name",
                 "It belongs to nobody."),
+        put("/v1/device/zone", devices::set_zone).wants(&[Manage], Query).refuses(FINDS)
+            .told("setZoneNamed", "Set the time zone of a device, with any name", "The zone."),
+        delete("/v1/device/zone", devices::unset_zone).wants(&[Manage], Query).refuses(FINDS)
+            .told("unsetZoneNamed", "Remove the time zone of a device, with any name",
+                "It has none."),
         put("/v1/device/platform", devices::register).wants(&[Manage], Query).refuses(FINDS)
             .told("registerPlatformTokenNamed",
                 "Set a device's token at its platform, with any name", "Its platform."),

@@ -7,6 +7,7 @@ use crate::LogHealth;
 use crate::answers::clients::top::TopOrder;
 use crate::answers::pushes::BatchOutcome;
 use crate::orders::disconnections::PROTOCOLS;
+use crate::orders::schedules::WEEKDAYS;
 use crate::tokens::scope::Scope;
 use model::close::CloseReason;
 use model::link::Protocol;
@@ -64,6 +65,19 @@ forms! {
     TagName { "type": "string", "minLength": 1, "maxLength": 64, "pattern": NAME }
     /// Name of a saved segment.
     SegmentText { "type": "string", "minLength": 1, "maxLength": 64, "pattern": NAME }
+    /// Name of a schedule.
+    ScheduleText { "type": "string", "minLength": 1, "maxLength": 64, "pattern": NAME }
+    /// Time zone of the IANA database, such as Europe/Berlin.
+    ZoneName { "type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[A-Za-z0-9/_+-]+$" }
+    /// Time as a clock shows it, such as 2026-12-24T18:00.
+    CivilTimeText {
+        "type": "string",
+        "pattern": "^[1-8][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}$",
+    }
+    /// Hour and minute, such as 09:30.
+    ClockText { "type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$" }
+    /// Day of the week.
+    WeekdayWord { "type": "string", "enum": WEEKDAYS }
     /// Name of the user of devices.
     DeviceUserName {
         "type": "string",
@@ -224,6 +238,7 @@ pub(crate) fn of_path(name: &str, generator: &mut SchemaGenerator) -> (&'static 
             DeviceUserName::json_schema(generator),
         ),
         "segment" => ("Name of the segment.", SegmentText::json_schema(generator)),
+        "schedule" => ("Name of the schedule.", ScheduleText::json_schema(generator)),
         "client" => ("Client identifier, percent-encoded.", ClientName::json_schema(generator)),
         "topic" => {
             ("Topic name, percent-encoded: slashes as %2F.", RetainedTopic::json_schema(generator))

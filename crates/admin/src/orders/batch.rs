@@ -1,6 +1,9 @@
 //! Many different pushes in one request: a template, and variables for each device.
 //!
 //! All messages are checked before the first is sent: a batch with a fault sends nothing.
+//! With an idempotency key, a push to no devices is ordered first, whose body is the hash of the
+//! request: another request with the key is a conflict before anything is sent. Then each message is
+//! ordered with a key of its own, so a repeated request goes on where the first one was cut off.
 //! Invariant: a text of a template is used with every variable that it names, or not at all.
 
 use super::PushBody;
@@ -8,10 +11,10 @@ use super::notification::NotificationBody;
 use crate::fault::Fault;
 use crate::texts::{Base64, DeviceName, ProductName};
 use base::text::quoted;
-use model::id::MessageId;
+use model::id::{MessageId, ProductKey};
 use model::limits::Limits;
-use model::ports::pushes::PushOrder;
-use model::push::Push;
+use model::ports::pushes::{PushOrder, PushTarget};
+use model::push::{Priority, Push};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -49,6 +52,8 @@ pub(crate) struct BatchBody {
     /// As in a push.
     #[serde(default)]
     receipts: bool,
+    /// As in a push, for all messages.
+    send_at_ms: Option<u64>,
 }
 
 /// Content with variables: `{name}` stands for the message's variable of that name, `{{` and `}}`
@@ -91,6 +96,7 @@ impl BatchBody {
         self,
         limits: &Limits,
         now_ms: u64,
+        key: Option<&str>,
         mut id: impl FnMut() -> MessageId,
     ) -> Result<Vec<PushOrder>, Fault> {
         let count = self.messages.len();
@@ -123,9 +129,12 @@ impl BatchBody {
                 priority: priority.clone(),
                 silent: self.silent,
                 receipts: self.receipts,
+                send_at_ms: self.send_at_ms,
                 ..PushBody::default()
             };
-            let order = push.order(limits, now_ms, None, || MessageId(0)).map_err(within)?;
+            // No key of a request has a space.
+            let key = key.map(|key| format!("batch {key}/{at}").into());
+            let order = push.order(limits, now_ms, key, || MessageId(0)).map_err(within)?;
             bytes += order.body.len();
             if bytes > BATCH_BYTES_MAX {
                 let words = format!("the batch's pushes have more than {BATCH_BYTES_MAX} bytes");
@@ -137,6 +146,33 @@ impl BatchBody {
         let mut orders = orders.collect::<Result<Vec<_>, _>>()?;
         orders.iter_mut().for_each(|order| order.id = id());
         Ok(orders)
+    }
+}
+
+/// The order that takes the key of a batch with this hash: a push to no devices, which is kept as
+/// its key alone.
+pub(crate) fn claim(
+    product: ProductKey,
+    id: MessageId,
+    (key, hash): (&str, Box<[u8]>),
+) -> PushOrder {
+    PushOrder {
+        id,
+        product,
+        target: PushTarget::Devices(Vec::new()),
+        body: hash,
+        collapse: None,
+        time_to_live_s: 0,
+        priority: Priority::Normal,
+        silent: true,
+        notifies: false,
+        user: None,
+        wait_ms: 0,
+        receipts: false,
+        send_at_ms: None,
+        local: None,
+        devices_per_s: None,
+        idempotency_key: Some(format!("batch {key}").into()),
     }
 }
 
@@ -209,7 +245,7 @@ mod tests {
                 "product": "shop", "template": { "body": text }, "messages": messages
             });
             let batch: BatchBody = serde_json::from_value(batch).expect("a batch");
-            let orders = batch.orders(&limits, 0, || MessageId(1)).map(|orders| orders.len());
+            let orders = batch.orders(&limits, 0, None, || MessageId(1)).map(|orders| orders.len());
             let words = "in messages[16]: the batch's pushes have more than 8388608 bytes";
             let refused = Err(Fault::too_large(words));
             assert_eq!(orders, if fits { Ok(count) } else { refused }, "{count}");

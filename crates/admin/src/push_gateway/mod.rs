@@ -352,6 +352,7 @@ impl PushGateway {
             wait_ms: 0,
             receipts: false,
             send_at_ms: None,
+            local: None,
             devices_per_s: None,
             user: None,
             idempotency_key: None,

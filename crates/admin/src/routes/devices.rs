@@ -5,13 +5,15 @@
 
 use super::{Asked, Pair, Part, asked, page, pair, part};
 use crate::answers::devices::{
-    Blocked, Device, DevicePage, DevicePlatform, DeviceToken, Devices, Kicked, OwnedDevice,
+    Blocked, Device, DevicePage, DevicePlatform, DeviceToken, DeviceZone, Devices, Kicked,
+    OwnedDevice,
 };
 use crate::api::{Api, Shared};
 use crate::describe::{Body, OptionalBody};
 use crate::fault::Fault;
 use crate::orders::audience::{DeviceUserBody, device_user};
 use crate::orders::notification::PlatformBody;
+use crate::orders::schedules::ZoneBody;
 use crate::orders::{self, DeviceQuery, KickBody, ListQuery, QueryBody, TagsBody, TokenBody};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, Query, RawPathParams, State};
@@ -20,6 +22,7 @@ use model::id::{DeviceId, DeviceUser, ProductKey};
 use model::ports::control::{Answer, Command};
 use model::ports::pushes::{DeviceState, PushAnswer, PushCommand};
 use model::push::PlatformToken;
+use model::zone::Zone;
 
 type Told<T> = Result<Json<T>, Fault>;
 
@@ -138,6 +141,29 @@ async fn set_platform(
     let command = PushCommand::SetPlatform { product, device, token };
     match done(api, Command::Push(command)).await? {
         true => Ok(Json(DevicePlatform { platform })),
+        false => Err(Fault::store()),
+    }
+}
+
+/// `PUT /v1/products/{product}/devices/{device}/zone`, `PUT /v1/device/zone`
+pub(crate) async fn set_zone(
+    State(api): Api,
+    of: OfDevice,
+    body: Body<ZoneBody>,
+) -> Told<DeviceZone> {
+    let zone = body.read()?.zone()?;
+    zoned(&api, of, Some(zone)).await
+}
+
+/// `DELETE /v1/products/{product}/devices/{device}/zone`, `DELETE /v1/device/zone`
+pub(crate) async fn unset_zone(State(api): Api, of: OfDevice) -> Told<DeviceZone> {
+    zoned(&api, of, None).await
+}
+
+async fn zoned(api: &Shared, of: OfDevice, zone: Option<Zone>) -> Told<DeviceZone> {
+    let OfDevice(product, device) = of;
+    match done(api, Command::Push(PushCommand::SetZone { product, device, zone })).await? {
+        true => Ok(Json(DeviceZone { zone: zone.map(Zone::as_str) })),
         false => Err(Fault::store()),
     }
 }

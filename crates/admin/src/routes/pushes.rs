@@ -18,6 +18,7 @@ use model::id::{DeviceId, MessageId, ProductKey};
 use model::ports::control::{Answer, Command};
 use model::ports::pushes::{PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget};
 use model::push::{Outcome, Rejection};
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,12 +43,12 @@ pub(crate) async fn push(
         let about = Extension(About(format!("dry run {}", about(&order))));
         return Ok((about, Json(Pushed::Counted(count(&api, order).await?))));
     }
-    if order.send_at_ms.is_none() {
+    if !order.is_scheduled() {
         refuse_elsewhere(&api, &order).await?;
     }
     let about = Extension(About(about(&order)));
     let named = matches!(order.target, PushTarget::Devices(_) | PushTarget::User(_));
-    let listed = named && order.send_at_ms.is_none();
+    let listed = named && !order.is_scheduled();
     let wait = Duration::from_millis(order.wait_ms.into());
     let more = if listed { wait } else { Duration::ZERO };
     match api.ask_within(Command::Push(PushCommand::Push(order)), more).await? {
@@ -70,27 +71,41 @@ pub(crate) async fn push(
 pub(crate) async fn batch(
     State(api): Api,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     body: Body<BatchBody>,
 ) -> Result<(Extension<About>, Json<answers::PushBatchOutcomes>), Fault> {
-    let (product, read) = read_batch(&api, body).await?;
+    let key = orders::idempotency_key(&headers)?;
+    let hash: Box<[u8]> = Box::from(&*Sha256::digest(&body.0));
+    let (product, read) = read_batch(&api, key.clone(), body).await?;
     caller.is_for(product.as_str())?;
     // An unknown product is an error of the whole batch: it is looked up before anything is sent.
     api.knows_product(&product).await?;
     let orders = read?;
     let devices: Vec<DeviceId> = orders.iter().flat_map(named).collect();
     let all = PushOrder { target: PushTarget::Devices(devices), ..orders[0].clone() };
-    refuse_elsewhere(&api, &all).await?;
+    if !all.is_scheduled() {
+        refuse_elsewhere(&api, &all).await?;
+    }
+    if let Some(key) = key {
+        let (product, id) = (product.clone(), api.control.next_id());
+        let claim = orders::batch::claim(product, id, (&key, hash));
+        api.ask(Command::Push(PushCommand::Push(claim))).await?;
+    }
     let about = Extension(About(format!("batch {}", about(&all))));
     let pose = |order: PushOrder| {
-        let (id, devices) = (order.id, named(&order));
-        (id, devices, api.pose(Command::Push(PushCommand::Push(order))))
+        let (id, devices, is_scheduled) = (order.id, named(&order), order.is_scheduled());
+        (id, (devices, is_scheduled), api.pose(Command::Push(PushCommand::Push(order))))
     };
     let posed: Vec<_> = orders.into_iter().map(pose).collect();
     // From here on the answer has an outcome for each message: an error would hide what was sent.
     let (mut outcomes, until) = (Vec::new(), Shared::until(Duration::ZERO));
-    for (id, devices, told) in posed {
+    for (id, (devices, is_scheduled), told) in posed {
         let rejection = match Shared::hear(told, until).await {
-            Ok(Answer::Push(PushAnswer::Pushed { outcomes: told, .. })) => {
+            Ok(Answer::Push(PushAnswer::Pushed { id, outcomes: told, .. })) => {
+                let told = match is_scheduled {
+                    true => devices.into_iter().map(|to| (to, Outcome::Stored)).collect(),
+                    false => told,
+                };
                 let of = |(to, what): &(_, _)| answers::BatchOutcome::new(id, to, Some(*what));
                 outcomes.extend(told.iter().map(of));
                 continue;
@@ -115,6 +130,7 @@ fn named(order: &PushOrder) -> Vec<DeviceId> {
 /// The product of a batch, and its orders. A large one is read beside the tasks of other requests.
 async fn read_batch(
     api: &Arc<Shared>,
+    key: Option<Box<str>>,
     body: Body<BatchBody>,
 ) -> Result<(ProductKey, Result<Vec<PushOrder>, Fault>), Fault> {
     let (api, is_large) = (Arc::clone(api), body.0.len() > READ_BYTES_MAX);
@@ -122,7 +138,7 @@ async fn read_batch(
         let (limits, now_ms) = (&api.limits(), (api.settings.wall_ms)());
         let body = body.read()?;
         let product = orders::product(&body.product)?;
-        Ok((product, body.orders(limits, now_ms, || api.control.next_id())))
+        Ok((product, body.orders(limits, now_ms, key.as_deref(), || api.control.next_id())))
     };
     match is_large {
         true => tokio::task::spawn_blocking(read).await.map_err(|_| Fault::internal())?,

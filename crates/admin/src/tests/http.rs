@@ -30,6 +30,7 @@ pub(super) fn state(name: &str) -> DeviceState {
         waiting: 2,
         tags: vec![Tag::parse("berlin").expect("allowed")],
         user: None,
+        zone: None,
         platform: None,
         blocked: false,
     }
@@ -144,6 +145,54 @@ fn a_batch_has_an_outcome_for_each_message_whatever_the_shards_answer() {
     assert_eq!(found, wanted.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
     let ids: std::collections::BTreeSet<_> = outcomes.iter().map(|it| it["id"].as_str()).collect();
     assert_eq!(ids.len(), names.len(), "{told}");
+}
+
+#[test]
+fn a_batch_with_a_key_is_claimed_whole_before_its_messages() {
+    let test_api = TestApi::new(|command| {
+        let Command::Push(PushCommand::Push(order)) = command else {
+            return Answer::Push(PushAnswer::Done(true));
+        };
+        let key = order.idempotency_key.as_deref().expect("a key");
+        match (&order.target, key) {
+            (PushTarget::Devices(none), "batch other") if none.is_empty() => {
+                Answer::Push(PushAnswer::Conflict)
+            }
+            _ => {
+                let (id, outcomes) = (MessageId(77), Vec::new());
+                let counts = PushCounts::default();
+                Answer::Push(PushAnswer::Pushed { id, outcomes, counts })
+            }
+        }
+    });
+    let body = |more: &str| {
+        let messages = r#"[{"device": "a", "body": "1"}, {"device": "a", "body": "2"}]"#;
+        format!(r#"{{"product": "shop", "messages": {messages}, "send_at_ms": {more}}}"#)
+    };
+    let send = |key: &[u8], body: &str| {
+        let key = [("Idempotency-Key", key)];
+        let (status, text, _) = test_api.send_with(&key, "POST", "/v1/pushes/batch", body);
+        (status, serde_json::from_str::<Value>(&text).expect("JSON"))
+    };
+    let later = body(&(NOW_MS + 1).to_string());
+    let (status, told) = send(b"k", &later);
+    assert_eq!((status, &told["outcomes"][1]["id"]), (200, &json!("77")), "{told}");
+    assert_eq!(told["outcomes"][0]["outcome"], "stored");
+    check_answer("post", "/v1/pushes/batch", &told);
+    let mut keys = Vec::new();
+    let mut claims = Vec::new();
+    for command in test_api.asked() {
+        let Command::Push(PushCommand::Push(order)) = command else { continue };
+        keys.push(order.idempotency_key.as_deref().expect("a key").to_owned());
+        claims.push(order.body);
+    }
+    assert_eq!(keys, ["batch k", "batch k/0", "batch k/1"]);
+    assert_eq!(claims[0].len(), 32, "the hash of the request");
+    let (status, told) = send(b"other", &later);
+    assert_eq!((status, &told["error"]["code"]), (409, &json!("idempotency_conflict")));
+    assert_eq!(test_api.asked().len(), 2, "the product was asked for, and nothing was sent");
+    // Of a time that has passed, the hub knows whether it repeats an earlier request.
+    assert_eq!(send(b"k", &body("7")).0, 200);
 }
 
 #[test]

@@ -136,6 +136,9 @@ fn answer(command: &Command) -> Answer {
             let tags = TagExpression::Tag(Tag::parse("berlin").expect("a name"));
             Answer::Push(PushAnswer::Segments(vec![(name, Arc::new(tags))]))
         }
+        Command::Push(PushCommand::Schedules { .. }) => {
+            Answer::Push(PushAnswer::Schedules(vec![super::schedules::morning()]))
+        }
         Command::Push(PushCommand::Products) => {
             Answer::Push(PushAnswer::Products(vec![Arc::new(Product::new(key("shop"), 7))]))
         }
@@ -200,6 +203,7 @@ fn state(device: &DeviceId) -> DeviceState {
         waiting: 0,
         tags: Vec::new(),
         user: None,
+        zone: None,
         platform: None,
         blocked: false,
     }
@@ -235,6 +239,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         ("{product}", "shop"),
         ("{device}", "till-7"),
         ("{segment}", "regulars"),
+        ("{schedule}", "morning"),
         ("{owner}", "ann"),
         ("{client}", "c"),
         ("{webhook}", "0"),
@@ -261,7 +266,7 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         ("delete", "/v1/clients/{client}/subscriptions") => "?filter=a",
         ("get", "/v1/presence" | "/v1/presence/history" | "/v1/presence/stored") => "?client=c",
         ("get", "/v1/chat/accounts/{account}/history") => "?with=bob",
-        ("get", "/v1/devices" | "/v1/events" | "/v1/pushes") => "?product=shop",
+        ("get", "/v1/devices" | "/v1/events" | "/v1/pushes" | "/v1/schedules") => "?product=shop",
         ("delete", "/v1/pushes/{id}") => "?product=shop",
         (_, "/v1/pushes/{id}/pause" | "/v1/pushes/{id}/resume") => "?product=shop",
         (_, path) if path == "/v1/device" || path.starts_with("/v1/device/") => {
@@ -278,6 +283,13 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         "/v1/products/{product}/devices/{device}/user" | "/v1/device/user" => r#"{"user": "ann"}"#,
         "/v1/products/{product}/devices/{device}/platform" | "/v1/device/platform" => {
             r#"{"platform": "android", "token": "t"}"#
+        }
+        "/v1/products/{product}/devices/{device}/zone" | "/v1/device/zone" => {
+            r#"{"zone": "Europe/Berlin"}"#
+        }
+        "/v1/schedules" => {
+            r#"{"name": "morning", "cron": "0 9 * * *",
+                "push": {"product": "shop", "all": true, "body": "b"}}"#
         }
         "/v1/products/{product}/segments/{segment}" => r#"{"tags": "berlin"}"#,
         "/v1/products/{product}/devices/{device}/tags" | "/v1/device/tags" => r#"{"tags": []}"#,

@@ -2,15 +2,18 @@
 //!
 //! A refused removal is retried after a pause. Removals name the messages and never do harm; a row
 //! or a timeline is deleted only while its device is unknown, because it may have been registered
-//! again meanwhile, and the row of a segment becomes what memory has by then. A cleanup that finds
-//! the queue full is counted, and found again at the next start, except that of a segment.
+//! again meanwhile, and the row of a segment or a schedule becomes what memory has by then. A
+//! cleanup that finds the queue full is counted, and found again at the next start, except that of
+//! a segment or a schedule.
 
 use super::LogCalls;
 use super::durable::audience;
 use super::durable::product::key as row_of_product;
+use super::durable::schedule;
 use super::pending::PendingCall;
 use crate::Effects;
 use crate::registry::Registry;
+use crate::schedules::{ScheduleKey, Schedules};
 use crate::segments::Segments;
 use base::time::{Instant, Now};
 use model::counters::ProcessCounter;
@@ -33,6 +36,16 @@ pub(crate) enum CleanupTask {
     Unorder(Box<[u8]>),
     /// The row of a segment, which is to be as in memory: another row, or none.
     Segment(ProductKey, SegmentName),
+    /// The row of a schedule, which is to be as in memory: another row, or none.
+    Schedule(ScheduleKey),
+}
+
+/// What is known to the hub, by which a cleanup is judged.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub registry: &'a Registry,
+    pub segments: &'a Segments,
+    pub schedules: &'a Schedules,
 }
 
 impl LogCalls {
@@ -77,7 +90,7 @@ impl LogCalls {
     pub fn turn_cleanups(
         &mut self,
         now: Now,
-        known: (&Registry, &Segments),
+        known: Known<'_>,
         fx: &mut Effects,
     ) -> Option<Instant> {
         if self.cleanups.is_empty() {
@@ -94,12 +107,8 @@ impl LogCalls {
     }
 
     /// Runs a cleanup now.
-    pub fn clean(
-        &mut self,
-        task: CleanupTask,
-        (registry, segments): (&Registry, &Segments),
-        fx: &mut Effects,
-    ) {
+    pub fn clean(&mut self, task: CleanupTask, known: Known<'_>, fx: &mut Effects) {
+        let Known { registry, segments, schedules } = known;
         if let CleanupTask::Remove(timeline, seqs) = task {
             return self.remove(timeline, seqs, fx);
         }
@@ -130,6 +139,14 @@ impl LogCalls {
                 let (table, key) = (Table::Segments, audience::key(product, segment));
                 match segments.at(product, segment) {
                     Some(tags) => Write::Put { table, key, value: audience::encode(tags) },
+                    None => Write::Delete { table, key },
+                }
+            }
+            CleanupTask::Schedule(key) if schedules.is_changing(key) => return,
+            CleanupTask::Schedule(name) => {
+                let (table, key) = (Table::Schedules, schedule::key(&name.0, &name.1));
+                match schedules.at(name) {
+                    Some(saved) => Write::Put { table, key, value: schedule::encode(saved) },
                     None => Write::Delete { table, key },
                 }
             }

@@ -13,6 +13,7 @@ pub(crate) mod order;
 pub(crate) mod product;
 pub(crate) mod push;
 mod report;
+pub(crate) mod schedule;
 
 pub use report::{decode_event, encode_event};
 

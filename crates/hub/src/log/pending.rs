@@ -6,6 +6,7 @@ use crate::orders::jobs::Settled;
 use crate::registry::queue::Queue;
 use crate::registry::rows::Change;
 use crate::reports::WaitingReport;
+use crate::schedules::{ScheduleChange, ScheduleKey};
 use base::slab::Key;
 use model::audience::TagExpression;
 use model::id::{MessageId, ProductKey, SegmentName};
@@ -72,6 +73,8 @@ pub(crate) enum OrderWhat {
     Drop(ProductKey),
     /// Save a segment of a product, or remove it.
     Segment((ProductKey, SegmentName), Option<Arc<TagExpression>>),
+    /// Change a schedule of a product.
+    Schedule(ScheduleKey, ScheduleChange),
     /// Change a device.
     Change(Key, Change),
 }

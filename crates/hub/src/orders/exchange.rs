@@ -44,54 +44,77 @@ impl Jobs {
         log: &mut LogCalls,
         fx: &mut Effects,
     ) {
+        if let Err(answer) = self.accept(now, Some(reply), order, log, fx) {
+            fx.answers.push((reply, answer));
+        }
+    }
+
+    /// Accepts an order of the API, whose command is answered when every shard has the order, or of
+    /// a schedule; its id. A repeated order has the id of the first.
+    pub fn accept(
+        &mut self,
+        now: Now,
+        reply: Option<u64>,
+        order: StoredOrder,
+        log: &mut LogCalls,
+        fx: &mut Effects,
+    ) -> Result<MessageId, PushAnswer> {
         let id = order.id;
         if let Some(named) = order.named
             && let Some((first, job)) = self.named(named)
         {
             if job.named != Some(named) {
-                return fx.answers.push((reply, PushAnswer::Conflict));
+                return Err(PushAnswer::Conflict);
             }
             let (counts, is_cancel) = (job.counts, job.changes.is_some());
-            return match self.at_mut(first).and_then(|job| job.open.as_mut()) {
-                Some(open) if is_cancel || open.is_being_taken() => wait_for(open, reply, fx),
-                _ if is_cancel => fx.answers.push((reply, PushAnswer::Done(true))),
-                _ => fx.answers.push((reply, pushed(first, counts))),
-            };
+            match self.at_mut(first).and_then(|job| job.open.as_mut()) {
+                Some(open) if is_cancel || open.is_being_taken() => {
+                    reply.into_iter().for_each(|reply| wait_for(open, reply, fx));
+                }
+                _ if is_cancel => return Err(PushAnswer::Done(true)),
+                _ => fx.answers.extend(reply.map(|reply| (reply, pushed(first, counts)))),
+            }
+            return Ok(first);
         }
         if let Some(segment) = order.unresolved() {
-            return fx.answers.push((reply, PushAnswer::UnknownSegment(segment.clone())));
+            return Err(PushAnswer::UnknownSegment(segment.clone()));
         }
         if log.has_failed() {
-            return fx.answers.push((reply, PushAnswer::StoreFailed));
+            return Err(PushAnswer::StoreFailed);
         }
-        if order.send_at_ms().is_some_and(|at_ms| at_ms <= now.wall_ms) {
-            return fx.answers.push((reply, PushAnswer::TimePassed));
+        // A zone may be past its time, and a schedule is late after a restart.
+        let last_ms = order.local().map(|local| local.time.at.last_anywhere_ms());
+        let last_ms = last_ms.or(order.send_at_ms());
+        if reply.is_some() && last_ms.is_some_and(|at_ms| at_ms <= now.wall_ms) {
+            return Err(PushAnswer::TimePassed);
         }
         if let Some(change) = order.change() {
             let open: Vec<_> = self.open_changes(change).collect();
             if let Some(&(last, _)) = open.last().filter(|(_, kind)| *kind == change.kind)
                 && let Some(open) = self.at_mut(last).and_then(|job| job.open.as_mut())
             {
-                return wait_for(open, reply, fx);
+                reply.into_iter().for_each(|reply| wait_for(open, reply, fx));
+                return Ok(last);
             }
             if open.len() >= OPEN_CHANGES_MAX {
-                return fx.answers.push((reply, PushAnswer::Busy));
+                return Err(PushAnswer::Busy);
             }
         }
         let is_needed = order.change().is_some_and(|change| self.knows(change));
         if self.at(id).is_some() || !(is_needed || self.has_room()) {
-            return fx.answers.push((reply, PushAnswer::Busy));
+            return Err(PushAnswer::Busy);
         }
         if order.send_at_ms().is_some() && !self.has_room_to_schedule() {
-            return fx.answers.push((reply, PushAnswer::TooManyScheduled));
+            return Err(PushAnswer::TooManyScheduled);
         }
         if !self.has_room_for_lists(order.list_bytes()) {
-            return fx.answers.push((reply, PushAnswer::ListsFull));
+            return Err(PushAnswer::ListsFull);
         }
         if !self.has_room_for_audience(&order) {
-            return fx.answers.push((reply, PushAnswer::Busy));
+            return Err(PushAnswer::Busy);
         }
-        self.keep_order(now, Arc::new(order), vec![reply], log, fx);
+        self.keep_order(now, Arc::new(order), reply.into_iter().collect(), log, fx);
+        Ok(id)
     }
 
     /// Stores an order of another shard, its owner, or reports how far it is here.

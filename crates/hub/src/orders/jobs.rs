@@ -7,7 +7,9 @@
 //! receipts tell all; a cancelled one has a job from then on. The cancel of a push is an order of
 //! its own, which is remembered as long as the push is.
 
+use super::columns::column;
 use super::scans::Selection;
+use super::waves::Waves;
 use crate::Settings;
 use crate::log::durable::order::{
     Change, ChangeKind, Ends, Kind, Named, Progress, StoredOrder, key,
@@ -16,7 +18,7 @@ use base::hash;
 use base::time::Instant;
 use model::id::{MessageId, ProductKey, ShardId};
 use model::ports::pushes::{OrderState, PushCounts, PushState};
-use model::push::{Outcome, Rejection};
+use model::push::Outcome;
 use model::timeline::{Seq, TimelineId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -235,8 +237,10 @@ pub(crate) struct Jobs {
     /// the device is through with all orders up to it. The number is that of the scheduled orders
     /// that had started by then. Empty when no order is open.
     through: BTreeMap<u32, (MessageId, u64)>,
-    /// Number of scheduled orders that have started.
+    /// Number of scheduled orders that have started; each wave of zones counts as one.
     starts: u64,
+    /// Open orders by the devices' clocks that have begun.
+    pub(super) waves: BTreeMap<MessageId, Waves>,
 }
 
 impl Jobs {
@@ -263,6 +267,7 @@ impl Jobs {
             due: BTreeMap::new(),
             through: BTreeMap::new(),
             starts: 0,
+            waves: BTreeMap::new(),
         };
         jobs.configure(settings);
         jobs
@@ -428,6 +433,7 @@ impl Jobs {
         self.scheduled.remove(&id);
         self.list_bytes.remove(&id);
         self.costs.remove(&id);
+        self.waves.remove(&id);
         self.forget_pauses(id, |_| true);
         if self.open.is_empty() {
             self.through.clear();
@@ -547,7 +553,8 @@ impl Jobs {
     pub fn is_slow(&self, id: MessageId) -> bool {
         let open = self.jobs.get(&id).and_then(|job| job.open.as_ref());
         let is_paced = open.is_some_and(|open| open.order.devices_per_s().is_some());
-        is_paced || self.is_scheduled(id) || self.is_paused(id)
+        let is_zoned = self.waves.contains_key(&id);
+        is_paced || is_zoned || self.is_scheduled(id) || self.is_paused(id)
     }
 
     /// Makes a job for a cancelled push that was found in a queue, whatever its order was; from now
@@ -599,10 +606,15 @@ impl Jobs {
         let id = due.map(|(id, _)| *id).find(goes_on)?;
         self.scheduled.remove(&id);
         self.open.insert(id);
+        self.start_again(id);
+        Some(id)
+    }
+
+    /// Notes that an order, or the next zones of one, begin now: no device is past them.
+    pub fn start_again(&mut self, id: MessageId) {
         self.starts += 1;
         let open = self.jobs.get_mut(&id).and_then(|job| job.open.as_mut());
         open.into_iter().for_each(|open| open.start = Some(self.starts));
-        Some(id)
     }
 
     /// When the next order is sent, Unix milliseconds.
@@ -663,6 +675,7 @@ impl Jobs {
     /// Notes that this slot is free.
     pub fn vacate(&mut self, slot: u32) {
         self.through.remove(&slot);
+        self.waves.values_mut().for_each(|waves| waves.vacate(slot));
     }
 
     /// The last order up to which the device in this slot is through; zero if none.
@@ -743,7 +756,8 @@ impl Jobs {
         let of = all.filter(|(_, job)| product.is_none() || job.product.as_ref() == product);
         let states = of.filter_map(|(&id, job)| {
             let (counts, product) = (self.counts(id)?, job.product.clone());
-            let send_at_ms = self.scheduled.get(&id).copied();
+            let next_ms = || self.next_wave_ms(id).filter(|at_ms| *at_ms > 0);
+            let send_at_ms = self.scheduled.get(&id).copied().or_else(next_ms);
             Some(OrderState { id, product, send_at_ms, counts })
         });
         states.take(count).collect()
@@ -773,26 +787,5 @@ impl Jobs {
             let is_open = self.open.contains(id) != self.is_scheduled(*id);
             assert_eq!(job.open.is_some(), is_open, "open ones");
         }
-    }
-}
-
-/// The index of an outcome in [`Ends`], if it ends a push.
-pub(crate) fn end_of(outcome: Outcome) -> Option<usize> {
-    match outcome {
-        Outcome::Delivered => Some(0),
-        Outcome::Stored => None,
-        Outcome::Expired => Some(1),
-        Outcome::Rejected(Rejection::Cancelled) => Some(3),
-        Outcome::Rejected(_) => Some(2),
-    }
-}
-
-fn column(counts: &mut PushCounts, outcome: Outcome) -> &mut u64 {
-    match outcome {
-        Outcome::Delivered => &mut counts.delivered,
-        Outcome::Stored => &mut counts.stored,
-        Outcome::Expired => &mut counts.expired,
-        Outcome::Rejected(Rejection::Cancelled) => &mut counts.cancelled,
-        Outcome::Rejected(_) => &mut counts.rejected,
     }
 }

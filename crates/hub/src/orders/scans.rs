@@ -7,6 +7,7 @@
 //! once; a device registered meanwhile is visited at most once.
 //! Several scans take turns.
 
+use super::waves::WaveZones;
 use crate::push::Sending;
 use crate::registry::Registry;
 use crate::registry::device::Device;
@@ -16,6 +17,7 @@ use base::time::{Instant, Now};
 use model::audience::{Audience, TagExpression};
 use model::id::{DeviceId, MessageId, ShardId, Tag};
 use model::ports::pushes::{AudienceCounts, PushTarget};
+use model::zone::Zone;
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -91,7 +93,7 @@ impl Selection {
     }
 
     /// Whether a device of the product is one of them.
-    fn has(&self, registry: &Registry, device: &Device) -> bool {
+    pub fn has(&self, registry: &Registry, device: &Device) -> bool {
         match self {
             Selection::All => true,
             Selection::Tag(tag) => registry.carries(device, tag),
@@ -155,6 +157,8 @@ pub(crate) struct DeviceScan {
     end: u32,
     /// The slot or place visited last.
     last: u32,
+    /// Only devices of these zones are visited.
+    pub zones: Option<WaveZones>,
     /// The scan's push is paused.
     pub paused: bool,
     /// Shortest time between two devices, and when the next one may be visited.
@@ -228,7 +232,7 @@ impl DeviceScan {
                 *visits = visits.saturating_sub(self.cost);
                 let Some(slot) = next.filter(|slot| *slot < self.end) else { return Step::End };
                 // The members of a tag have it.
-                let is_sure = matches!(self.selection, Selection::Tag(_));
+                let is_sure = matches!(self.selection, Selection::Tag(_)) && self.zones.is_none();
                 let tenant = registry
                     .tenant(slot)
                     .filter(|(_, device)| is_sure || self.wants(registry, device));
@@ -277,8 +281,8 @@ impl DeviceScan {
         let known = registry.find(product, name).and_then(|key| registry.at(key));
         let is_wanted = match known {
             Some(device) => self.wants(registry, device),
-            // An unknown device has no tags and no user.
-            None => audience.has(name, || None, &|_| false),
+            // An unknown device has no tags, no user and no zone.
+            None => self.is_in_zones(None) && audience.has(name, || None, &|_| false),
         };
         if is_wanted && !was_visited { Step::Listed(place as usize) } else { Step::Nothing }
     }
@@ -288,14 +292,22 @@ impl DeviceScan {
     fn next_needed(&self, registry: &Registry) -> Option<Option<u32>> {
         let product = self.product?;
         let next = |tag: &Tag| registry.next_tagged(product, tag, self.from);
+        let in_zones = || {
+            let zones = self.zones.as_ref()?.needed()?;
+            let next = |zone: &Zone| registry.next_in_zone(product, *zone, self.from);
+            Some(zones.iter().filter_map(next).min())
+        };
         match &self.selection {
-            Selection::All => None,
+            Selection::All => in_zones(),
             Selection::Tag(tag) => Some(next(tag)),
             Selection::Audience(audience) => {
                 if let Some(user) = &audience.user {
                     return Some(registry.next_of_user(product, user, self.from));
                 }
-                Some(self.needed.as_ref()?.iter().filter_map(next).min())
+                match &self.needed {
+                    Some(needed) => Some(needed.iter().filter_map(next).min()),
+                    None => in_zones(),
+                }
             }
         }
     }
@@ -303,9 +315,15 @@ impl DeviceScan {
     /// Whether the scan has work at a device.
     fn wants(&self, registry: &Registry, device: &Device) -> bool {
         let is_of = self.product.is_none_or(|product| device.product == product)
+            && self.is_in_zones(registry.zone_of(device))
             && self.selection.has(registry, device);
         let Errand::Recall { push, .. } = self.errand else { return is_of };
         is_of && device.queue().is_some_and(|queue| queue.items().any(|item| item.id == push))
+    }
+
+    /// Whether devices in this zone, or without one, are visited.
+    fn is_in_zones(&self, zone: Option<Zone>) -> bool {
+        self.zones.as_ref().is_none_or(|zones| zones.has(zone))
     }
 
     /// Whether the scan is still to come to the place of a device, which it then visits if the
@@ -374,7 +392,7 @@ impl DeviceScan {
             return false;
         }
         *compared += self.cost;
-        registry.at(key).is_some_and(|device| self.selection.has(registry, device))
+        registry.at(key).is_some_and(|device| self.wants(registry, device))
     }
 
     /// The order whose push the scan brings to devices.
@@ -445,6 +463,7 @@ impl Scans {
             from: 0,
             end,
             last: 0,
+            zones: None,
             paused: false,
             pace: None,
             visited,

@@ -150,6 +150,7 @@ impl Registry {
             waiting: queue.map_or(0, |queue| queue.count() as u32),
             tags: self.tags_of(device).cloned().collect(),
             user: self.user_of(device).cloned(),
+            zone: self.zone_of(device),
             platform: self.platforms.at(key.slot).map(|it| it.token.platform.clone()),
             blocked: device.blocked(),
         })

@@ -16,6 +16,7 @@ use base::slab::Key;
 use model::id::{DeviceId, DeviceUser, MessageId, ProductKey, Tag};
 use model::ports::log::{Table, Write};
 use model::push::PlatformToken;
+use model::zone::Zone;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ pub(crate) enum Change {
     Tags(Vec<Tag>),
     /// Gives the device to a user, or to nobody.
     User(Option<DeviceUser>),
+    /// Sets the device's time zone, or removes it.
+    Zone(Option<Zone>),
     /// Sets its address at its platform, or removes it.
     Platform(Option<Arc<PlatformToken>>),
 }
@@ -55,7 +58,7 @@ impl ChangeInFlight {
         });
         std::iter::once(&self.change).chain(waiting).filter_map(|change| match change {
             Change::User(user) => Some(user.as_ref()),
-            Change::Block(_) | Change::Tags(_) | Change::Platform(_) => None,
+            Change::Block(_) | Change::Tags(_) | Change::Zone(_) | Change::Platform(_) => None,
         })
     }
 }
@@ -192,11 +195,15 @@ impl Registry {
         let (blocked, tags) = match change {
             Some(Change::Block(blocked)) => (Some(*blocked), None),
             Some(Change::Tags(tags)) => (None, Some(tags.clone())),
-            Some(Change::User(_) | Change::Platform(_)) | None => (None, None),
+            Some(Change::User(_) | Change::Zone(_) | Change::Platform(_)) | None => (None, None),
         };
         let user = match change {
             Some(Change::User(user)) => user.as_ref(),
             _ => self.user_of(device),
+        };
+        let zone = match change {
+            Some(Change::Zone(zone)) => *zone,
+            _ => self.zone_of(device),
         };
         let platform = match change {
             Some(Change::Platform(token)) => {
@@ -207,6 +214,7 @@ impl Registry {
         let cut = self.rows.changes.get(&key).and_then(|in_flight| in_flight.cut.as_ref());
         Some(DeviceRow {
             user: user.cloned(),
+            zone,
             platform,
             cut: cut.or(self.cut(key.slot)).cloned(),
             blocked: blocked.unwrap_or(device.blocked()),

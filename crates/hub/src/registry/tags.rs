@@ -1,10 +1,11 @@
-//! Index of groups: the devices of each tag and of each user.
+//! Index of groups: the devices of each tag, of each user and of each time zone.
 //!
 //! A group belongs to a product and has a number while any device is in it; records hold numbers.
 //! Members are kept by slot, in order, so that a fan-out can stop after any of them and continue
 //! later, whichever devices came or went meanwhile.
 
 use model::id::{DeviceUser, Tag};
+use model::zone::Zone;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Name of a group of devices within their product.
@@ -14,6 +15,8 @@ pub(crate) enum Group {
     Tag(Tag),
     /// The devices of this user.
     User(DeviceUser),
+    /// The devices in this time zone.
+    Zone(Zone),
 }
 
 /// The groups of one shard.
@@ -80,6 +83,15 @@ impl Groups {
     /// Number of members of a group.
     pub fn size(&self, product: u16, group: Group) -> usize {
         self.numbers.get(&(product, group)).map_or(0, |number| self.place(*number).members.len())
+    }
+
+    /// The time zones of a product's devices.
+    pub fn zones(&self, product: u16) -> impl Iterator<Item = Zone> + '_ {
+        let from = (product, Group::Zone(Zone::LEAST));
+        self.numbers.range(from..).map_while(move |((of, group), _)| match group {
+            Group::Zone(zone) if *of == product => Some(*zone),
+            Group::Zone(_) | Group::Tag(_) | Group::User(_) => None,
+        })
     }
 
     /// Number of memberships over all groups.

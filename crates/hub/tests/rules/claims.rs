@@ -133,6 +133,30 @@ fn another_order_under_the_same_key_is_a_conflict() {
 }
 
 #[test]
+fn an_order_without_devices_keeps_its_key_alone() {
+    let mut world = HubHarness::new();
+    let claim = |world: &mut HubHarness, body: &[u8]| {
+        let (_, reply) = order(world, &[], "k", |order| {
+            (order.body, order.time_to_live_s) = (body.into(), 0);
+        });
+        world.answer(reply)
+    };
+    let Some(PushAnswer::Pushed { id: first, .. }) = claim(&mut world, b"one") else {
+        panic!("not taken")
+    };
+    for _ in 0..2 {
+        world.pass_ms(1_000);
+        let again = claim(&mut world, b"one");
+        let is_first = matches!(again, Some(PushAnswer::Pushed { id, .. }) if id == first);
+        assert!(is_first, "{again:?}");
+        assert_eq!(claim(&mut world, b"two"), Some(PushAnswer::Conflict));
+        world.restart();
+    }
+    assert_eq!(world.hub.status().waiting, 0);
+    world.hub.audit();
+}
+
+#[test]
 fn devices_that_would_not_take_it_are_answered_so() {
     let mut world = HubHarness::with(Product { store_for_unknown: false, ..product() }, settings());
     world.seat("d");

@@ -118,6 +118,7 @@ pub fn order(id: MessageId, target: PushTarget) -> PushOrder {
         wait_ms: 1_000,
         receipts: false,
         send_at_ms: None,
+        local: None,
         devices_per_s: None,
         idempotency_key: None,
     }

@@ -12,9 +12,13 @@ use model::product::Product;
 use model::push::{Outcome, Priority};
 use model::request::{PushDelivery, PushRequest};
 use model::timeline::Space;
+use model::zone::{CivilTime, LocalTime, Passed, Zone};
 use std::collections::{BTreeMap, BTreeSet};
 
 const DEVICES: u64 = 12;
+
+/// Time zones within an hour of UTC.
+const ZONES: [&str; 3] = ["Etc/GMT-1", "UTC", "Etc/GMT+1"];
 
 struct Play {
     world: HubHarness,
@@ -81,6 +85,12 @@ impl Play {
             12 => {
                 let longest = if self.rng.one_in(8) { 60_000 } else { 3_000 };
                 self.pass(longest);
+            }
+            13 if self.rng.one_in(3) => {
+                let (device, zone) = (id(&self.name()), ZONES.get(self.rng.below(4) as usize));
+                let product = ProductKey::parse("p").expect("a name");
+                let zone = zone.and_then(|name| Zone::parse(name));
+                self.world.tell(PushCommand::SetZone { product, device, zone });
             }
             13 => {
                 let name = self.name();
@@ -161,7 +171,14 @@ impl Play {
         };
         match self.rng.below(6) {
             0 => {
-                let (push, reply) = self.world.push_to(PushTarget::Product, change);
+                let (is_local, minutes) = (self.rng.one_in(3), self.rng.below(20) as u32);
+                let now = Zone::UTC.shows(self.world.now.wall_ms).minutes();
+                let at = CivilTime::of_minutes(now + minutes).expect("a time");
+                let time = LocalTime { at, zone: Zone::UTC, passed: Passed::Send };
+                let (push, reply) = self.world.push_to(PushTarget::Product, |order| {
+                    change(order);
+                    order.local = is_local.then_some(time);
+                });
                 self.many.insert(reply, push);
             }
             1 => {
@@ -320,7 +337,8 @@ impl Play {
         for seat in self.seats.values().cloned().collect::<Vec<_>>() {
             self.world.close(&seat);
         }
-        for _ in 0..20 {
+        // A push by the devices' clocks begins up to 80 minutes later, and lives an hour.
+        for _ in 0..32 {
             self.world.turn();
             self.answer_store(Ok(()));
             self.world.pass_ms(300_000);

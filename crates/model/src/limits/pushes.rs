@@ -34,6 +34,8 @@ section! {
         @live lists_bytes_max: u64 = 128 * 1024 * 1024, whole(0..=192 << 20, "bytes");
         /// Saved segments of a product. One more is refused (`too_many_segments`).
         @live segments_a_product_max: u32 = 256, whole(0..=4_096, "segments");
+        /// Schedules of a product. One more is refused (`too_many_schedules`).
+        @live schedules_a_product_max: u32 = 256, whole(0..=4_096, "schedules");
         /// Devices of one user of a product. One more is refused (`too_many_devices`). Each shard
         /// counts its own devices.
         @live devices_a_user_max: u16 = 64, whole(1..=4_096, "devices a shard");

@@ -383,13 +383,15 @@ pub enum Table {
     Bans = 32,
     /// Saved segments of products' devices, by product and name. The first log has all of them.
     Segments = 33,
+    /// Schedules of products' pushes, by product and name. The first log has all of them.
+    Schedules = 34,
     /// Anything else: tests, and future protocols.
     Other = 255,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 33] = [
+    pub const ALL: [Table; 34] = [
         Table::Products,
         Table::Devices,
         Table::Marks,
@@ -422,6 +424,7 @@ impl Table {
         Table::ChatPartings,
         Table::Bans,
         Table::Segments,
+        Table::Schedules,
         Table::Other,
     ];
 
@@ -453,9 +456,12 @@ impl Table {
     /// The service whose rows are here; absent: the process's own.
     pub const fn service(self) -> Option<ServiceKind> {
         match self {
-            Table::Products | Table::Devices | Table::Marks | Table::Orders | Table::Segments => {
-                Some(ServiceKind::Push)
-            }
+            Table::Products
+            | Table::Devices
+            | Table::Marks
+            | Table::Orders
+            | Table::Segments
+            | Table::Schedules => Some(ServiceKind::Push),
             Table::Sessions
             | Table::Subscriptions
             | Table::Retained

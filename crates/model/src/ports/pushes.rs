@@ -4,11 +4,13 @@
 //! all shards and their answers are merged, as with every command of [`super::control`].
 
 use crate::audience::{Audience, TagExpression};
+use crate::calendar::{Schedule, ScheduleState};
 use crate::close::CloseReason;
-use crate::id::{DeviceId, DeviceUser, MessageId, ProductKey, SegmentName, Tag};
+use crate::id::{DeviceId, DeviceUser, MessageId, ProductKey, ScheduleName, SegmentName, Tag};
 use crate::presence::PresenceVersion;
 use crate::product::Product;
 use crate::push::{Outcome, PlatformToken, Priority};
+use crate::zone::{LocalTime, Zone};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -78,6 +80,31 @@ pub enum PushCommand {
         /// Only those with these names; all when absent.
         names: Option<Vec<SegmentName>>,
     },
+    /// Save a schedule, or replace it. Answer: `Done` (whether it is new).
+    PutSchedule(Box<Schedule>),
+    /// Remove a schedule. Answer: `Done` (whether it was there).
+    DropSchedule {
+        /// Product of the devices.
+        product: ProductKey,
+        /// Name of the schedule within the product.
+        schedule: ScheduleName,
+    },
+    /// Pause a schedule, or let it go on. Answer: `Done` (whether it was there).
+    PauseSchedule {
+        /// Product of the devices.
+        product: ProductKey,
+        /// Name of the schedule within the product.
+        schedule: ScheduleName,
+        /// Whether it is paused from now on.
+        paused: bool,
+    },
+    /// Schedules. Answer: `Schedules`.
+    Schedules {
+        /// Of this product; of all when absent.
+        product: Option<ProductKey>,
+        /// Only the one with this name; all when absent.
+        schedule: Option<ScheduleName>,
+    },
     /// Orders that are remembered, those to be sent last first. Answer: `Orders`.
     Orders {
         /// Of this product; of all when absent.
@@ -143,6 +170,15 @@ pub enum PushCommand {
         device: DeviceId,
         /// The user; absent: nobody.
         user: Option<DeviceUser>,
+    },
+    /// Set the time zone of a device. Answer: `Done` (false: no room for one more device).
+    SetZone {
+        /// Product that the device belongs to.
+        product: ProductKey,
+        /// Device, by its name within the product.
+        device: DeviceId,
+        /// The zone; absent: none.
+        zone: Option<Zone>,
     },
     /// Set the address of a device at its platform's push service. Answer: `Done` (false: no room
     /// for one more device).
@@ -215,6 +251,9 @@ pub struct PushOrder {
     /// Unix milliseconds at which the push is sent; at once when absent. A scheduled push is
     /// answered with its counts, whatever its target, and its id contains this time.
     pub send_at_ms: Option<u64>,
+    /// By the clock of each device: when to send it. A push with this is scheduled, too; it has no
+    /// `send_at_ms`, and its id contains the time of the first zone.
+    pub local: Option<LocalTime>,
     /// Devices a second that a tag, a product or an audience is visited at, at most; at full speed
     /// when absent.
     pub devices_per_s: Option<NonZeroU32>,
@@ -225,6 +264,11 @@ pub struct PushOrder {
 }
 
 impl PushOrder {
+    /// Whether it is sent later than it is ordered.
+    pub fn is_scheduled(&self) -> bool {
+        self.send_at_ms.is_some() || self.local.is_some()
+    }
+
     /// Longest idempotency key, bytes.
     pub const KEY_BYTES_MAX: usize = 128;
 }
@@ -312,6 +356,10 @@ pub enum PushAnswer {
     TooManyTerms(usize),
     /// The product has as many segments as it may have: nothing was done.
     TooManySegments,
+    /// Answer to `Schedules`, by product and name.
+    Schedules(Vec<ScheduleState>),
+    /// The product has as many schedules as it may have: nothing was done.
+    TooManySchedules,
 }
 
 /// A segment with its expression.
@@ -420,7 +468,8 @@ pub struct OrderState {
     pub id: MessageId,
     /// Product of its devices. Absent when that is not remembered.
     pub product: Option<ProductKey>,
-    /// When it is sent, Unix milliseconds, while it is scheduled.
+    /// When it is sent, Unix milliseconds, while it is scheduled; of a push by the devices' clocks
+    /// when it is sent next.
     pub send_at_ms: Option<u64>,
     /// How far it is.
     pub counts: PushCounts,
@@ -457,6 +506,8 @@ pub struct DeviceState {
     pub tags: Vec<Tag>,
     /// The user to whom it belongs.
     pub user: Option<DeviceUser>,
+    /// Its time zone.
+    pub zone: Option<Zone>,
     /// The platform at whose push service it has an address.
     pub platform: Option<Box<str>>,
     /// Whether it is blocked.

@@ -9,6 +9,7 @@ use crate::shard_logic::outside::Outside;
 use base::hash;
 use hub::{cancel_home, order_home};
 use model::audience::{Audience, Unresolved};
+use model::calendar::Schedule;
 use model::id::{DeviceId, MessageId, ProductKey, ShardId};
 use model::ports::control::{Answer, Command, Reply};
 use model::ports::log::RowHome;
@@ -43,6 +44,7 @@ impl<O: Outside + Send> Switchboard<O> {
             | PushCommand::Block { ref product, ref device, .. }
             | PushCommand::SetTags { ref product, ref device, .. }
             | PushCommand::SetUser { ref product, ref device, .. }
+            | PushCommand::SetZone { ref product, ref device, .. }
             | PushCommand::SetPlatform { ref product, ref device, .. } => {
                 let owner = self.owner(product, device);
                 self.gather(vec![(owner, command.into())], reply);
@@ -55,9 +57,13 @@ impl<O: Outside + Send> Switchboard<O> {
             }
             PushCommand::PutSegment { .. }
             | PushCommand::DropSegment { .. }
+            | PushCommand::DropSchedule { .. }
+            | PushCommand::PauseSchedule { .. }
+            | PushCommand::Schedules { .. }
             | PushCommand::Segments { .. } => {
                 self.gather(vec![(self.of_segments(), command.into())], reply);
             }
+            PushCommand::PutSchedule(schedule) => self.put_schedule(*schedule, reply),
             PushCommand::Count { product, target } => self.count(product, target, reply),
             PushCommand::Orders { count, .. } => self.orders(command, count as usize, reply),
             PushCommand::PushCounts(_)
@@ -82,7 +88,7 @@ impl<O: Outside + Send> Switchboard<O> {
 
     fn push(&self, order: PushOrder, reply: Reply) {
         let devices = match &order.target {
-            PushTarget::Devices(devices) if order.send_at_ms.is_none() => devices,
+            PushTarget::Devices(devices) if !order.is_scheduled() => devices,
             PushTarget::User(_) => return self.push_to_user(order, reply),
             PushTarget::Audience(of) if of.unresolved().is_some() => {
                 return self.push_to_segments(order, reply);
@@ -90,6 +96,12 @@ impl<O: Outside + Send> Switchboard<O> {
             _ => return self.push_to_many(order, reply),
         };
         let split = self.split(&order.product, devices.clone());
+        if split.is_empty() && order.idempotency_key.is_some() {
+            // The key alone is kept, by the shard that its hash chooses.
+            let owner = hash::home(order_home(self.hash_key, &order), self.shards());
+            let command = PushCommand::Push(order).into();
+            return self.gather(vec![(ShardId(owner), command)], reply);
+        }
         if split.is_empty() {
             let (outcomes, counts) = (Vec::new(), PushCounts::default());
             return reply(PushAnswer::Pushed { id: order.id, outcomes, counts }.into());
@@ -160,6 +172,22 @@ impl<O: Outside + Send> Switchboard<O> {
         };
         let command = PushCommand::Segments { product, names: Some(names) }.into();
         self.gather(vec![(self.of_segments(), command)], Box::new(resolved));
+    }
+
+    /// The segments of the push are put in first.
+    fn put_schedule(&self, schedule: Schedule, reply: Reply) {
+        let this = self.clone();
+        let (product, target) = (schedule.product().clone(), schedule.push.target.clone());
+        let go_on = move |resolved| match resolved {
+            Ok(target) => {
+                let push = PushOrder { target, ..schedule.push };
+                let schedule = Box::new(Schedule { push, ..schedule });
+                let command = PushCommand::PutSchedule(schedule).into();
+                this.gather(vec![(this.of_segments(), command)], reply);
+            }
+            Err(answer) => reply(answer),
+        };
+        self.resolve(product, target, go_on);
     }
 
     /// Every shard counts its part.
@@ -350,7 +378,7 @@ fn merge_orders(one: Vec<OrderState>, other: Vec<OrderState>) -> Vec<OrderState>
             Some(known) => {
                 known.counts.add(&order.counts);
                 known.product = known.product.take().or(order.product);
-                known.send_at_ms = known.send_at_ms.or(order.send_at_ms);
+                known.send_at_ms = [known.send_at_ms, order.send_at_ms].into_iter().flatten().min();
             }
             None => drop(all.insert(order.id, order)),
         }

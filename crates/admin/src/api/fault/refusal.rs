@@ -74,7 +74,7 @@ impl Refusal {
                  (`cross_origin`), or the address or the user is banned (`banned`)."
             }
             Refusal::NotFound => {
-                "The product, device, push, segment, client, subscription, retained message, user, \
+                "The product, device, push, segment, schedule, client, subscription, retained message, user, \
                  principal, record, webhook, token, ban, account, group, message or broadcast is \
                  not known."
             }
@@ -90,7 +90,7 @@ impl Refusal {
             Refusal::FolderTaken => "The folder exists and is not empty.",
             Refusal::Refused => {
                 "Nothing was done. `refused`: refused by the broker. `users_full`, `tokens_full`, \
-                 `bans_full`, `too_many_segments`, `too_many_devices`: the maximum number is \
+                 `bans_full`, `too_many_segments`, `too_many_schedules`, `too_many_devices`: the maximum number is \
                  reached. `token_exists`: the name is taken."
             }
             Refusal::ChatRefused => {

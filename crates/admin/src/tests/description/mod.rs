@@ -15,6 +15,7 @@ use crate::orders::messages::{PublishBody, SubscribeBody};
 use crate::orders::moves::MovesBody;
 use crate::orders::notification::PlatformBody;
 use crate::orders::presence_questions::{AuditBody, PrincipalsBody};
+use crate::orders::schedules::{ScheduleBody, ZoneBody};
 use crate::orders::tokens::ApiTokenBody;
 use crate::orders::users::{ImportBody, UserBody};
 use crate::orders::{BackupBody, KickBody, ProductBody, PushBody, QueryBody, TagsBody, TokenBody};
@@ -266,7 +267,7 @@ fn every_example_of_an_order_is_one() {
                     .and_then(|push| push.order(&limits, NOW_MS, None, || MessageId(1)))
                     .map(drop),
                 Some("PushBatch") => body::read::<BatchBody>(&body)
-                    .and_then(|batch| batch.orders(&limits, NOW_MS, || MessageId(1)))
+                    .and_then(|batch| batch.orders(&limits, NOW_MS, None, || MessageId(1)))
                     .map(drop),
                 Some("ProductChange") => body::read::<ProductBody>(&body)
                     .and_then(|change| {
@@ -288,6 +289,12 @@ fn every_example_of_an_order_is_one() {
                 Some("PlatformOrder") => {
                     body::read::<PlatformBody>(&body).and_then(PlatformBody::token).map(drop)
                 }
+                Some("DeviceZoneOrder") => {
+                    body::read::<ZoneBody>(&body).and_then(|order| order.zone()).map(drop)
+                }
+                Some("ScheduleOrder") => body::read::<ScheduleBody>(&body)
+                    .and_then(|order| order.schedule(&limits, NOW_MS, || MessageId(1)))
+                    .map(drop),
                 Some("SegmentOrder") => {
                     body::read::<SegmentBody>(&body).and_then(|segment| segment.tags()).map(drop)
                 }
@@ -331,5 +338,5 @@ fn every_example_of_an_order_is_one() {
             seen.insert(schema.expect("named").to_owned());
         }
     }
-    assert_eq!(seen.len(), 29);
+    assert_eq!(seen.len(), 31);
 }

@@ -11,9 +11,12 @@ use model::id::{DeviceId, DeviceUser, MessageId, ProductKey, Tag};
 use model::ports::log::RowHome;
 use model::push::PlatformToken;
 use model::timeline::Seq;
+use model::zone::Zone;
 use std::sync::Arc;
 
 const VERSION: u8 = 1;
+/// Version of a row that ends with a time zone.
+const ZONED: u8 = 2;
 const BLOCKED: u8 = 1;
 const BOUND: u8 = 2;
 const ONLINE: u8 = 4;
@@ -51,6 +54,8 @@ pub(crate) struct DeviceRow {
     pub through: u64,
     /// The user to whom the device belongs.
     pub user: Option<DeviceUser>,
+    /// The device's time zone.
+    pub zone: Option<Zone>,
     /// Pushes that are not for the device's user, if it has changed hands.
     pub cut: Option<Cut>,
     /// The device's address at its platform, and the offset up to which its pushes have gone there.
@@ -103,7 +108,7 @@ pub(crate) fn names(key: &[u8]) -> Option<(ProductKey, DeviceId)> {
 
 /// The value of a device's row.
 pub(crate) fn encode(row: &DeviceRow) -> Box<[u8]> {
-    let mut out = vec![VERSION];
+    let mut out = vec![if row.zone.is_some() { ZONED } else { VERSION }];
     let flags = [
         (row.blocked, BLOCKED),
         (row.bound, BOUND),
@@ -138,12 +143,16 @@ pub(crate) fn encode(row: &DeviceRow) -> Box<[u8]> {
         out.extend_from_slice(token.token.as_bytes());
         out.extend_from_slice(&through.to_le_bytes());
     }
+    if let Some(zone) = row.zone {
+        text(zone.as_str(), &mut out);
+    }
     out.into()
 }
 
 /// Decodes the value of a device's row.
 pub(crate) fn decode(value: &[u8]) -> Option<DeviceRow> {
-    let mut from = ByteReader::of(VERSION, value)?;
+    let is_zoned = value.first() == Some(&ZONED);
+    let mut from = ByteReader::of(if is_zoned { ZONED } else { VERSION }, value)?;
     let flags = from.flags(u8::MAX)?;
     let (epoch, since_ms) = (from.u64()?, from.u64()?);
     let word = from.short_text()?;
@@ -160,8 +169,11 @@ pub(crate) fn decode(value: &[u8]) -> Option<DeviceRow> {
     let cut = if flags & CUT == 0 { None } else { Some(Cut::take(&mut from)?) };
     let has_platform = flags & PLATFORM != 0;
     let platform = if has_platform { Some(take_platform(&mut from)?) } else { None };
+    // A zone that this version's data lacks is none.
+    let zone = if is_zoned { Zone::parse(from.short_text()?) } else { None };
     let row = DeviceRow {
         user,
+        zone,
         cut,
         platform,
         blocked,
@@ -206,6 +218,7 @@ mod tests {
             tags: tags.into(),
             through: 1 << 41,
             user: DeviceUser::parse("ann@example.org"),
+            zone: Zone::parse("Europe/Berlin"),
             cut: Some(Cut { through: 1 << 42, ids: [7, 1 << 60].map(MessageId).into() }),
             platform: Some((
                 Arc::new(PlatformToken { platform: "web".into(), token: "t".repeat(300).into() }),
@@ -214,6 +227,8 @@ mod tests {
         };
         assert_eq!(decode(&encode(&row)), Some(row.clone()));
         assert_eq!(decode(&encode(&DeviceRow::default())), Some(DeviceRow::default()));
+        let unzoned = DeviceRow { zone: None, ..row.clone() };
+        assert_eq!(decode(&encode(&unzoned)), Some(unzoned));
         super::super::refuses_every_cut(&encode(&row), decode);
     }
 

@@ -18,6 +18,7 @@ use model::ports::log::RowHome;
 use model::ports::pushes::PushTarget;
 use model::push::{Priority, Push};
 use model::timeline::TimelineId;
+use model::zone::{CivilTime, LocalTime, Passed, Zone};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -36,6 +37,7 @@ const AHEAD: u8 = 1;
 const PACED: u8 = 2;
 const AUDIENCE: u8 = 4;
 const NOTIFIES: u8 = 8;
+const LOCAL: u8 = 16;
 
 /// Flags of counts, beside `NAMED`.
 const PRODUCT: u8 = 1;
@@ -82,8 +84,18 @@ pub(crate) struct PushToMany {
     pub receipts: bool,
     /// Unix millisecond at which the push is sent; at once when absent.
     pub send_at_ms: Option<u64>,
+    /// The push is sent by the clock of each device; `send_at_ms` is that of the first zone.
+    pub local: Option<Local>,
     /// Devices per second, over all shards; unlimited when absent.
     pub devices_per_s: Option<NonZeroU32>,
+}
+
+/// Sending time by the clocks of the devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Local {
+    pub time: LocalTime,
+    /// Unix millisecond at which the push was ordered.
+    pub since_ms: u64,
 }
 
 /// A change of a push that was ordered.
@@ -129,6 +141,11 @@ impl StoredOrder {
     /// Unix millisecond at which the order's push is sent, if that is later.
     pub(crate) fn send_at_ms(&self) -> Option<u64> {
         self.to_many().and_then(|to_many| to_many.send_at_ms)
+    }
+
+    /// Its sending time by the devices' clocks, if it has one.
+    pub(crate) fn local(&self) -> Option<Local> {
+        self.to_many().and_then(|to_many| to_many.local)
     }
 
     /// Devices per second that the order visits, if limited.
@@ -333,12 +350,13 @@ pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
     let collapse = if has(COLLAPSE) { Some(from.short_text()?.into()) } else { None };
     let tag = if has(TAG) { Some(bytes::tag(&mut from)?) } else { None };
     let named = if has(NAMED) { Some(take_named(&mut from)?) } else { None };
-    let more = if has(MORE) { from.flags(AHEAD | PACED | AUDIENCE | NOTIFIES)? } else { 0 };
+    let more = if has(MORE) { from.flags(AHEAD | PACED | AUDIENCE | NOTIFIES | LOCAL)? } else { 0 };
     let is_paced = more & PACED != 0;
     let devices_per_s = if is_paced { Some(NonZeroU32::new(from.u32()?)?) } else { None };
     let is_ahead = more & AHEAD != 0;
     let send_at_ms = if is_ahead { Some(from.u64()?) } else { None };
     let devices = if is_ahead { take_devices(&mut from)? } else { Vec::new() };
+    let local = if more & LOCAL != 0 { Some(take_local(&mut from)?) } else { None };
     let is_audience = more & AUDIENCE != 0;
     let audience = if is_audience { Some(audience::take(&mut from)?) } else { None };
     let target = match (audience, tag) {
@@ -353,7 +371,8 @@ pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
     let body = from.rest().into();
     let push = Push { id, product, app_id, body, collapse, expire_at, priority, silent, notifies };
     let push = Arc::new(push);
-    let what = Ordered::Push(PushToMany { push, target, receipts, send_at_ms, devices_per_s });
+    let what =
+        Ordered::Push(PushToMany { push, target, receipts, send_at_ms, local, devices_per_s });
     Some(StoredOrder { id, at_s, home, named, what })
 }
 
@@ -426,19 +445,20 @@ fn bits(flags: &[(bool, u8)]) -> u8 {
 
 /// Flags of an order with a sending time, a rate or an audience.
 fn more(to_many: &PushToMany) -> u8 {
-    let PushToMany { push, send_at_ms, devices_per_s, target, .. } = to_many;
+    let PushToMany { push, send_at_ms, local, devices_per_s, target, .. } = to_many;
     let is_audience = matches!(target, PushTarget::Audience(_));
     bits(&[
         (send_at_ms.is_some(), AHEAD),
         (devices_per_s.is_some(), PACED),
         (is_audience, AUDIENCE),
         (push.notifies, NOTIFIES),
+        (local.is_some(), LOCAL),
     ])
 }
 
 /// Appends the sending time, the rate and the audience, if the order has any of them.
 fn put_more(to_many: &PushToMany, out: &mut Vec<u8>) {
-    let PushToMany { send_at_ms, devices_per_s, target, .. } = to_many;
+    let PushToMany { send_at_ms, local, devices_per_s, target, .. } = to_many;
     let more = more(to_many);
     if more != 0 {
         out.push(more);
@@ -450,9 +470,26 @@ fn put_more(to_many: &PushToMany, out: &mut Vec<u8>) {
         out.extend_from_slice(&at_ms.to_le_bytes());
         put_devices(target, out);
     }
+    if let Some(local) = local {
+        put_local(local, out);
+    }
     if let PushTarget::Audience(of) = target {
         audience::put(of, out);
     }
+}
+
+/// Appends the sending time by the devices' clocks.
+fn put_local(Local { time, since_ms }: &Local, out: &mut Vec<u8>) {
+    out.extend_from_slice(&time.at.minutes().to_le_bytes());
+    text(time.zone.as_str(), out);
+    out.push(u8::from(time.passed == Passed::Skip));
+    out.extend_from_slice(&since_ms.to_le_bytes());
+}
+
+fn take_local(from: &mut ByteReader<'_>) -> Option<Local> {
+    let (at, zone) = (CivilTime::of_minutes(from.u32()?)?, Zone::parse(from.short_text()?)?);
+    let passed = if from.flags(1)? == 1 { Passed::Skip } else { Passed::Send };
+    Some(Local { time: LocalTime { at, zone, passed }, since_ms: from.u64()? })
 }
 
 /// Appends the devices that an order names; a count of zero if its audience is no list.
@@ -511,9 +548,16 @@ mod tests {
         let plain =
             Push { collapse: None, silent: false, priority: Priority::Normal, ..push.clone() };
         let (target, send_at_ms, devices_per_s) = (PushTarget::Product, None, None);
+        let local = None;
         let push_now = Arc::new(plain);
-        let plain =
-            PushToMany { push: push_now, target, receipts: false, send_at_ms, devices_per_s };
+        let plain = PushToMany {
+            push: push_now,
+            target,
+            receipts: false,
+            send_at_ms,
+            local,
+            devices_per_s,
+        };
         let names = ["a", "b"].map(|name| DeviceId::parse(name).expect("allowed"));
         let later = |target| {
             let send_at_ms = Some(1_900_000_000_000);
@@ -530,9 +574,19 @@ mod tests {
                 target: tag,
                 receipts,
                 send_at_ms,
+                local,
                 devices_per_s,
             }),
         };
+        let at = CivilTime::parse("2026-12-24T18:00").expect("a time");
+        let zone = Zone::parse("Europe/Berlin").expect("a zone");
+        let time = LocalTime { at, zone, passed: Passed::Skip };
+        let zoned = Ordered::Push(PushToMany {
+            send_at_ms: Some(7),
+            local: Some(Local { time, since_ms: 1_900_000_000_001 }),
+            ..plain.clone()
+        });
+        let zoned = StoredOrder { what: zoned, ..full.clone() };
         let cancel = |product: &str| {
             let (kind, product) = (ChangeKind::Pause, ProductKey::parse(product).ok());
             Ordered::Change(Change { kind, push: MessageId(7), product })
@@ -553,7 +607,7 @@ mod tests {
         let plain = StoredOrder { named: None, what: Ordered::Push(plain), ..full.clone() };
         let bound = StoredOrder { what: cancel("shop"), ..full.clone() };
         let free = StoredOrder { what: cancel(""), ..plain.clone() };
-        for order in [full, plain, listed, later, bound, free, some] {
+        for order in [full, plain, listed, later, bound, free, some, zoned] {
             let value = encode(&order);
             let body = if order.change().is_some() { 0 } else { b"\x00body".len() };
             assert_eq!(decode(order.id, &value), Some(order.clone()));
