@@ -13,6 +13,7 @@ pub mod disconnections;
 mod flow;
 pub mod product;
 pub mod retained;
+pub mod schedule;
 pub mod segment;
 pub mod state;
 pub mod talkers;

@@ -28,7 +28,7 @@ mod store;
 use clap::{CommandFactory, Parser, Subcommand};
 use client::state::{drain, reload, status, top};
 use client::{alarms, audit_log, ban, bridge, chat, clients, device, devices, product};
-use client::{retained, segment, talkers, token, trace, user, webhook};
+use client::{retained, schedule, segment, talkers, token, trace, user, webhook};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -86,6 +86,8 @@ enum Command {
     Config(config::Arguments),
     /// Push a message to devices
     Push(Box<push::Arguments>),
+    /// List, show, save, pause, resume or remove schedules: messages that are sent again and again
+    Schedule(schedule::Arguments),
     /// List, show, save or remove segments: named expressions over the tags of devices
     Segment(segment::Arguments),
     /// Show a running server's status; exit code 0: ready, 1: not ready, 2: no answer
@@ -216,6 +218,7 @@ fn run() -> ExitCode {
         Command::Top(arguments) => top::top(&arguments),
         Command::Trace(arguments) => trace::trace(&arguments),
         Command::Push(arguments) => push::push(*arguments),
+        Command::Schedule(arguments) => schedule::schedule(arguments),
         Command::Segment(arguments) => segment::segment(arguments),
         Command::Devices(arguments) => devices::devices(arguments),
         Command::Pub(arguments) => mqtt::publish::publish(*arguments),

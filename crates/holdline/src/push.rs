@@ -26,6 +26,40 @@ pub struct Arguments {
     product: Option<String>,
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    manner: Manner,
+    /// When to send it: 2027-01-31T08:00:00Z, another offset in place of Z, or Unix seconds; does
+    /// not wait for acknowledgements
+    #[arg(long, value_name = "TIME", value_parser = unix_ms)]
+    at: Option<u64>,
+    /// When to send it by the clock of each device: 2027-01-31T18:00
+    #[arg(long, value_name = "TIME", conflicts_with = "at")]
+    at_local: Option<String>,
+    /// Time zone of devices without one: Europe/Berlin [default: UTC]
+    #[arg(long, requires = "at_local")]
+    zone: Option<String>,
+    /// Leave out devices whose clocks are past the time; otherwise they get the message at once
+    #[arg(long, requires = "at_local")]
+    skip_passed: bool,
+    /// Only count the devices that the push would be for; nothing is sent
+    #[arg(long)]
+    dry_run: bool,
+    /// How long to wait for acknowledgements: 500ms, 5s; a plain number is in milliseconds
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = crate::duration::millis,
+        default_value = "2s"
+    )]
+    wait: u32,
+    /// The message; `-`: read it from standard input
+    #[arg(required = true)]
+    body: Option<String>,
+}
+
+/// How a message is sent.
+#[derive(Args)]
+pub struct Manner {
     /// How long to keep the message for offline devices: 90s, 5m, 1h30m; 0: deliver to online
     /// devices only. A plain number is in seconds
     #[arg(
@@ -44,32 +78,35 @@ pub struct Arguments {
     /// Silent: the device shows no notification
     #[arg(long)]
     silent: bool,
-    /// When to send it: 2027-01-31T08:00:00Z, another offset in place of Z, or Unix seconds; does
-    /// not wait for acknowledgements
-    #[arg(long, value_name = "TIME", value_parser = unix_ms)]
-    at: Option<u64>,
     /// Devices a second, at most; not with --device
     #[arg(long, value_name = "DEVICES", conflicts_with = "device")]
     rate: Option<u32>,
-    /// Only count the devices that the push would be for; nothing is sent
-    #[arg(long)]
-    dry_run: bool,
-    /// How long to wait for acknowledgements: 500ms, 5s; a plain number is in milliseconds
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = crate::duration::millis,
-        default_value = "2s"
-    )]
-    wait: u32,
-    /// The message; `-`: read it from standard input
-    #[arg(required = true)]
-    body: Option<String>,
 }
 
+impl Manner {
+    /// An order of a message that is sent so.
+    pub fn order(&self, product: Option<&str>, body: &str) -> Value {
+        let mut order = json!({
+            "product": product,
+            "body": body,
+            "ttl_s": self.ttl,
+            "priority": if self.high { "high" } else { "normal" },
+            "silent": self.silent,
+        });
+        if let Some(rate) = self.rate {
+            order["devices_per_s"] = json!(rate);
+        }
+        if let Some(key) = &self.collapse {
+            order["collapse_key"] = json!(key);
+        }
+        order
+    }
+}
+
+/// The devices that a message is for.
 #[derive(Args)]
 #[group(required = true, multiple = true)]
-struct Target {
+pub struct Target {
     /// Push to this device; can be repeated
     #[arg(
         long,
@@ -110,7 +147,7 @@ struct Target {
 
 impl Target {
     /// Sets the target in an order.
-    fn set(&self, order: &mut Value) -> Result<(), String> {
+    pub fn set(&self, order: &mut Value) -> Result<(), String> {
         let Target { device, user, last_active, .. } = self;
         let Target { tag, all, tags, devices_from, except, except_from, .. } = self;
         if let Some(user) = user {
@@ -251,27 +288,22 @@ fn order(arguments: &Arguments) -> Result<Value, String> {
         body.clear();
         std::io::stdin().read_to_string(&mut body).map_err(|error| error.to_string())?;
     }
-    let mut order = json!({
-        "product": arguments.product,
-        "body": body,
-        "ttl_s": arguments.ttl,
-        "priority": if arguments.high { "high" } else { "normal" },
-        "silent": arguments.silent,
-        "wait_ms": if arguments.at.is_some() { 0 } else { arguments.wait },
-    });
-    if let Some(at_ms) = arguments.at {
-        order["send_at_ms"] = json!(at_ms);
-    }
-    if let Some(rate) = arguments.rate {
-        order["devices_per_s"] = json!(rate);
+    let mut order = arguments.manner.order(arguments.product.as_deref(), &body);
+    match (arguments.at, &arguments.at_local) {
+        (Some(at_ms), _) => order["send_at_ms"] = json!(at_ms),
+        (None, Some(at)) => {
+            order["at_local"] = json!(at);
+            order["passed"] = json!(if arguments.skip_passed { "skip" } else { "send" });
+            if let Some(zone) = &arguments.zone {
+                order["zone"] = json!(zone);
+            }
+        }
+        (None, None) => order["wait_ms"] = json!(arguments.wait),
     }
     if arguments.dry_run {
         order["dry_run"] = json!(true);
     }
     arguments.target.set(&mut order)?;
-    if let Some(key) = &arguments.collapse {
-        order["collapse_key"] = json!(key);
-    }
     arguments.server.call("POST", "/v1/pushes", Some(&order))
 }
 

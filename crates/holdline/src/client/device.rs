@@ -40,6 +40,17 @@ enum Action {
     },
     /// Take a device from its user; pushes queued for it are removed
     Take(Device),
+    /// Set the time zone of a device, by whose clock it gets messages with --at-local
+    Zone {
+        #[command(flatten)]
+        device: Device,
+        /// The zone: Europe/Berlin
+        #[arg(required_unless_present = "none")]
+        zone: Option<String>,
+        /// Remove its time zone
+        #[arg(long, conflicts_with = "zone")]
+        none: bool,
+    },
 }
 
 #[derive(Args)]
@@ -78,6 +89,11 @@ fn act(arguments: &Arguments) -> Result<String, String> {
             (device, server.call("PUT", &device.path("/user"), Some(&order))?)
         }
         Action::Take(device) => (device, server.call("DELETE", &device.path("/user"), None)?),
+        Action::Zone { device, zone, none: _ } => {
+            let order = zone.as_ref().map(|zone| json!({ "zone": zone }));
+            let method = if order.is_some() { "PUT" } else { "DELETE" };
+            (device, server.call(method, &device.path("/zone"), order.as_ref())?)
+        }
         Action::Unblock(device) => (device, server.call("DELETE", &device.path("/block"), None)?),
     };
     Ok(match as_json {
@@ -89,6 +105,9 @@ fn act(arguments: &Arguments) -> Result<String, String> {
 fn outcome(answer: &Value) -> &'static str {
     if let Some(user) = answer.get("user") {
         return if user.is_null() { "belongs to nobody" } else { "belongs to the user" };
+    }
+    if let Some(zone) = answer.get("zone") {
+        return if zone.is_null() { "has no time zone" } else { "is in the time zone" };
     }
     match (answer["was_online"].as_bool(), answer["blocked"].as_bool()) {
         (Some(true), _) => "disconnected",
