@@ -12,7 +12,6 @@ use crate::log::pending::{Order, OrderWhat, PendingCall};
 use crate::registry::device::{BindState, Device};
 use crate::registry::pages::Selection;
 use crate::registry::rows::{Change, ROWS_WAITING_MAX};
-use crate::schedules::ScheduleChange;
 use crate::session::Farewell;
 use crate::{Effects, Hub};
 use base::slab::Key;
@@ -22,6 +21,7 @@ use model::ports::log::{Table, Write};
 use model::ports::pushes::{PushAnswer, PushCommand};
 use model::product::Product;
 use model::request::Refusal;
+use model::zone::Zone;
 use std::sync::Arc;
 
 /// Most orders in one answer.
@@ -89,13 +89,7 @@ impl Hub {
                 }
             }
             PushCommand::SetZone { product, device, zone } => {
-                match self.changeable(now, &product, &device) {
-                    Ok(key) => {
-                        self.go_ahead(now, key, fx);
-                        return self.order_change(reply, key, Change::Zone(zone), fx);
-                    }
-                    Err(answer) => answer,
-                }
+                return self.order_zone(now, reply, (&product, &device), zone, fx);
             }
             PushCommand::SetPlatform { product, device, token } => {
                 match self.changeable(now, &product, &device) {
@@ -144,27 +138,13 @@ impl Hub {
                     None => PushAnswer::UnknownProduct,
                 }
             }
-            PushCommand::PutSchedule(schedule) => {
-                let key = (schedule.product().clone(), schedule.name.clone());
-                let change = ScheduleChange::Put(self.new_schedule(now, *schedule));
-                return self.change_schedule(now, reply, (key, change), fx);
-            }
-            PushCommand::DropSchedule { product, schedule } => {
-                let change = ((product, schedule), ScheduleChange::Drop);
-                return self.change_schedule(now, reply, change, fx);
-            }
-            PushCommand::PauseSchedule { product, schedule, paused } => {
-                let change = ((product, schedule), ScheduleChange::Pause(paused));
-                return self.change_schedule(now, reply, change, fx);
+            PushCommand::PutSchedule(_)
+            | PushCommand::DropSchedule { .. }
+            | PushCommand::PauseSchedule { .. } => {
+                return self.command_schedule(now, reply, command, fx);
             }
             PushCommand::Schedules { product, schedule } => {
-                let number = |product| self.registry.products.number(product);
-                match product.as_ref().is_some_and(|product| number(product).is_none()) {
-                    true => PushAnswer::UnknownProduct,
-                    false => PushAnswer::Schedules(
-                        self.schedules.states(product.as_ref(), schedule.as_ref()),
-                    ),
-                }
+                self.known_schedules(product.as_ref(), schedule.as_ref())
             }
             PushCommand::PushCounts(id) => PushAnswer::Counts(self.jobs.counts(id)),
             PushCommand::Orders { product, before, count } => {
@@ -183,6 +163,24 @@ impl Hub {
             }
         };
         fx.answers.push((reply, answer));
+    }
+
+    /// Hands the log the time zone of a device.
+    fn order_zone(
+        &mut self,
+        now: Now,
+        reply: u64,
+        (product, device): (&ProductKey, &DeviceId),
+        zone: Option<Zone>,
+        fx: &mut Effects,
+    ) {
+        match self.changeable(now, product, device) {
+            Ok(key) => {
+                self.go_ahead(now, key, fx);
+                self.order_change(reply, key, Change::Zone(zone), fx);
+            }
+            Err(answer) => fx.answers.push((reply, answer)),
+        }
     }
 
     /// Completes a command after the log's answer: the change was stored or refused.

@@ -18,7 +18,7 @@ use model::audience::Audience;
 use model::calendar::{LAST_IDS_MAX, NEXT_TIMES_MAX, Schedule, ScheduleState};
 use model::id::{MessageId, ProductKey, ScheduleName};
 use model::ports::log::{Table, Write};
-use model::ports::pushes::{PushAnswer, PushOrder, PushTarget};
+use model::ports::pushes::{PushAnswer, PushCommand, PushOrder, PushTarget};
 use model::zone::{CivilTime, LocalTime, Passed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -193,8 +193,44 @@ impl Schedules {
 }
 
 impl Hub {
+    /// Executes a command of the API that changes a schedule.
+    pub(crate) fn command_schedule(
+        &mut self,
+        now: Now,
+        reply: u64,
+        command: PushCommand,
+        fx: &mut Effects,
+    ) {
+        let (key, change) = match command {
+            PushCommand::PutSchedule(schedule) => {
+                let key = (schedule.product().clone(), schedule.name.clone());
+                (key, ScheduleChange::Put(new_schedule(now, *schedule)))
+            }
+            PushCommand::DropSchedule { product, schedule } => {
+                ((product, schedule), ScheduleChange::Drop)
+            }
+            PushCommand::PauseSchedule { product, schedule, paused } => {
+                ((product, schedule), ScheduleChange::Pause(paused))
+            }
+            _ => return,
+        };
+        self.change_schedule(now, reply, (key, change), fx);
+    }
+
+    /// Schedules of a product, or of all.
+    pub(crate) fn known_schedules(
+        &self,
+        product: Option<&ProductKey>,
+        name: Option<&ScheduleName>,
+    ) -> PushAnswer {
+        match product.is_some_and(|product| self.registry.products.number(product).is_none()) {
+            true => PushAnswer::UnknownProduct,
+            false => PushAnswer::Schedules(self.schedules.states(product, name)),
+        }
+    }
+
     /// Hands the log a change of a schedule, which takes effect when it is stored.
-    pub(crate) fn change_schedule(
+    fn change_schedule(
         &mut self,
         now: Now,
         reply: u64,
@@ -229,16 +265,6 @@ impl Hub {
         *self.schedules.changing.entry(key.clone()).or_default() += 1;
         let order = Box::new(Order { reply, what: OrderWhat::Schedule(key, change) });
         self.log.write(PendingCall::Order(order), write, fx);
-    }
-
-    /// The saved form of a new schedule, which begins with the times after now.
-    pub(crate) fn new_schedule(&self, now: Now, mut schedule: Schedule) -> Box<SavedSchedule> {
-        if let PushTarget::Devices(devices) = &mut schedule.push.target {
-            *devices = lists::sorted(std::mem::take(devices));
-        }
-        let last = schedule.shows(now.wall_ms);
-        let (sent, last_ids, paused) = (0, Vec::new(), false);
-        Box::new(SavedSchedule { schedule, last, sent, last_ids, paused })
     }
 
     /// Applies the change of a schedule after the log's answer. The row is written once more, as
@@ -399,4 +425,14 @@ impl Hub {
         entry.due_ms = entry.saved.due_ms();
         self.log.clean_later(CleanupTask::Schedule(key.clone()), fx);
     }
+}
+
+/// The saved form of a new schedule, which begins with the times after now.
+fn new_schedule(now: Now, mut schedule: Schedule) -> Box<SavedSchedule> {
+    if let PushTarget::Devices(devices) = &mut schedule.push.target {
+        *devices = lists::sorted(std::mem::take(devices));
+    }
+    let last = schedule.shows(now.wall_ms);
+    let (sent, last_ids, paused) = (0, Vec::new(), false);
+    Box::new(SavedSchedule { schedule, last, sent, last_ids, paused })
 }

@@ -2,8 +2,8 @@
 //!
 //! All messages are checked before the first is sent: a batch with a fault sends nothing.
 //! With an idempotency key, a push to no devices is ordered first, whose body is the hash of the
-//! request: another request with the key is a conflict before anything is sent. Then each message is
-//! ordered with a key of its own, so a repeated request goes on where the first one was cut off.
+//! request: another request with the key is a conflict before anything is sent. Then each message
+//! is ordered with a key of its own, so a repeated request goes on where the first one was cut off.
 //! Invariant: a text of a template is used with every variable that it names, or not at all.
 
 use super::PushBody;

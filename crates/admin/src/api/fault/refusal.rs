@@ -74,9 +74,9 @@ impl Refusal {
                  (`cross_origin`), or the address or the user is banned (`banned`)."
             }
             Refusal::NotFound => {
-                "The product, device, push, segment, schedule, client, subscription, retained message, user, \
-                 principal, record, webhook, token, ban, account, group, message or broadcast is \
-                 not known."
+                "The product, device, push, segment, schedule, client, subscription, retained \
+                 message, user, principal, record, webhook, token, ban, account, group, message or \
+                 broadcast is not known."
             }
             Refusal::SlowBody => "The body did not arrive in time ([api] body_ms_max).",
             Refusal::Conflict => {
@@ -90,8 +90,8 @@ impl Refusal {
             Refusal::FolderTaken => "The folder exists and is not empty.",
             Refusal::Refused => {
                 "Nothing was done. `refused`: refused by the broker. `users_full`, `tokens_full`, \
-                 `bans_full`, `too_many_segments`, `too_many_schedules`, `too_many_devices`: the maximum number is \
-                 reached. `token_exists`: the name is taken."
+                 `bans_full`, `too_many_segments`, `too_many_schedules`, `too_many_devices`: the \
+                 maximum number is reached. `token_exists`: the name is taken."
             }
             Refusal::ChatRefused => {
                 "Nothing was done, and the code says why, as in the IM protocol (IM 8.2): \

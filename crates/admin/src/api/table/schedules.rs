@@ -28,7 +28,8 @@ pub(super) fn schedules() -> Vec<Route> {
         post("/v1/schedules/{product}/{schedule}/pause", schedules::pause)
             .wants(&[Push], Path).refuses(FINDS)
             .told("pauseSchedule", "Pause a schedule",
-                "The schedule. It sends nothing until it is resumed; pushes that it has sent go on."),
+                "The schedule. It sends nothing until it is resumed; pushes that it has sent go \
+                 on."),
         post("/v1/schedules/{product}/{schedule}/resume", schedules::resume)
             .wants(&[Push], Path).refuses(FINDS)
             .told("resumeSchedule", "Resume a schedule",
