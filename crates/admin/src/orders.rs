@@ -134,12 +134,13 @@ pub(crate) struct PushBody {
     /// time, and, where the clock leaves the time out, at the first moment after it.
     #[schemars(with = "Option<CivilTimeText>")]
     at_local: Option<String>,
-    /// With `at_local`: time zone of the devices without one.
-    #[schemars(with = "Option<ZoneName>", extend("default" = "UTC"))]
+    /// With `at_local`: time zone of the devices without one; UTC unless given.
+    #[schemars(with = "Option<ZoneName>")]
     zone: Option<String>,
-    /// With `at_local`: zones whose clocks are past the time get the push at once (`send`), or not
-    /// at all (`skip`).
-    #[schemars(extend("enum" = Passed::ALL.map(|(word, _)| word), "default" = "send"))]
+    /// With `at_local`: zones whose clocks are past the time get the push at once (`send`, unless
+    /// given), or not at all (`skip`).
+    // No default in the schema of these two: generated clients would send it with every push.
+    #[schemars(extend("enum" = Passed::ALL.map(|(word, _)| word)))]
     passed: Option<String>,
     /// Devices a second that are visited, at most; with `tag`, `audience` and `all`. Absent: at
     /// full speed.
