@@ -5,12 +5,16 @@
 //! front, straight-line functions that wait for answers, the pace at which a crowd is let in, rates
 //! of many names, strangers' text made fit to be shown, bytes as hexadecimal digits, the word that
 //! a typing error meant, keys of a configuration with their texts and types, the secret of a
-//! cluster. Nothing here knows a protocol, a socket, a file or the clock; everything is memory.
+//! cluster, the encoding of messages between processes. Nothing here knows a protocol, a socket, a file or the clock; everything is memory.
 //!
 //! Read [`time`] first, then [`slab`]: every long-lived record of the server lives in one.
 
+// The derive names this crate.
+extern crate self as base;
+
 pub mod bytes;
 pub mod calendar;
+pub mod encoding;
 pub mod flows;
 pub mod hash;
 pub mod hex;

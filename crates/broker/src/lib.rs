@@ -19,6 +19,7 @@
 //! that outlives the process), `operations` (operators' commands).
 
 mod durable;
+mod encodings;
 pub mod group;
 pub mod later;
 mod message;

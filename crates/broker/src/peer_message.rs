@@ -8,6 +8,7 @@
 //! session or wait has ended is ignored.
 
 use crate::session::principals::Principal;
+use base::encoding::Encoding;
 use model::id::{SessionRef, ShardId};
 use model::session::Denial;
 use model::timeline::TimelineId;
@@ -15,7 +16,11 @@ use model::topic::Publication;
 use std::sync::Arc;
 
 /// A message from one shard's broker to another's.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
+#[encoding[
+    Publish = 0, Keep = 1, Receipt = 2, Group = 3, Member = 4, PageWanted = 5, Page = 6,
+    LastWanted = 7, Late = 8, Elsewhere = 9
+]]
 pub enum PeerMessage {
     /// A publication that some session of the receiver may want.
     Publish {
@@ -102,7 +107,7 @@ impl PeerMessage {
 }
 
 /// Old place of a message of a shared group that another member gets.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct OldPlace {
     /// The client whose session has it.
     pub client: Arc<str>,
@@ -111,7 +116,7 @@ pub struct OldPlace {
 }
 
 /// About a shared group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
 pub struct GroupWord {
     /// `$share/group/filter`.
     pub group: Arc<str>,
@@ -126,10 +131,13 @@ pub struct GroupWord {
 pub struct RestrictedMember {
     pub(crate) client: Box<str>,
     pub(crate) principal: Principal,
+    /// Rules from another process that are not compiled yet.
+    pub(crate) encoded: Option<Box<[u8]>>,
 }
 
 /// Kind of a message about a shared group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
+#[encoding(Join = 0, Leave = 1, Done = 2, Back = 3, Offer = 4)]
 pub enum GroupWhat {
     /// The member joins, or is other than it was.
     Join {
@@ -171,7 +179,7 @@ pub enum GroupWhat {
 }
 
 /// A message of a shared group for one member.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
 pub struct MemberWord {
     /// `$share/group/filter`.
     pub group: Arc<str>,
@@ -188,7 +196,7 @@ pub struct MemberWord {
 }
 
 /// Retained messages are wanted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
 pub struct PageWanted {
     /// Shard that asks.
     pub from: ShardId,
@@ -205,7 +213,7 @@ pub struct PageWanted {
 }
 
 /// The retained message of one topic is wanted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
 pub struct LastWanted {
     /// Session that asks, and for which subscription.
     pub asker: Asker,
@@ -214,7 +222,7 @@ pub struct LastWanted {
 }
 
 /// A subscription for which retained messages were asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
 pub struct Asker {
     /// Session that asks: local to its shard.
     pub session: SessionRef,
@@ -225,7 +233,7 @@ pub struct Asker {
 }
 
 /// A retained message for one subscription.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
 pub struct LateWord {
     /// Session that gets the message.
     pub asker: Asker,
@@ -237,7 +245,7 @@ pub struct LateWord {
 }
 
 /// Retained messages.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
 pub struct RetainedPage {
     /// Shard whose retained messages they are.
     pub shard: ShardId,

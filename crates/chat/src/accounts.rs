@@ -14,6 +14,7 @@ use crate::people::partings;
 use crate::service::flow::{Flow, Reply};
 use crate::word::{PeerReply, PeerRequest, ReplyTo};
 use base::bytes::ByteReader;
+use base::encoding::Encoding;
 use base::flows::WaitKey;
 use base::hash::HashKey;
 use base::time::Now;
@@ -35,7 +36,8 @@ const FINDING_MAX: usize = 65_536;
 pub(crate) const FOUND_BYTES: usize = 256;
 
 /// Owner of an account.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Encoding)]
+#[encoding(Nobody = 0, Outside = 1, Booked = 2)]
 pub(crate) enum Owner {
     /// A client that has proved nothing.
     Nobody,
@@ -47,7 +49,7 @@ pub(crate) enum Owner {
 }
 
 /// The stored row of an account.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
 pub struct AccountRow {
     pub(crate) id: AccountId,
     /// Time of creation, Unix seconds.

@@ -15,6 +15,7 @@
 //! of inbox entries.
 
 use base::bytes::ByteReader;
+use base::encoding::Encoding;
 use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ const DRAWN: u8 = 32;
 const MENTIONED: u8 = 128;
 
 /// The route of a message: sender, receiver and conversation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
 pub(crate) struct Route {
     /// The sender's inbox.
     pub from: TimelineId,
@@ -71,7 +72,7 @@ pub(crate) struct Pointer {
 }
 
 /// The relation of a message to an account that has it in its inbox.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Encoding)]
 pub(crate) struct Relation {
     /// The account sent the message itself.
     pub own: bool,

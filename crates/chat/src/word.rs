@@ -24,6 +24,7 @@ use crate::people::{
     ArrivalTaken, PresenceTold, ProbeAsked, Probed, TieReceipt, TieTold, weight_of,
 };
 use crate::sessions::transients::{BoundTold, TransientSaid, TransientTold};
+use base::encoding::Encoding;
 use model::account::AccountAddress;
 use model::chat::foreign::ForeignArrival;
 use model::chat::{
@@ -38,7 +39,14 @@ use std::sync::Arc;
 
 /// A message between the chat services of two shards. `number` is the asker's own, given back with
 /// the answer.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
+#[encoding[
+    Request = 0, Reply = 1, Place = 2, Placed = 3, NotPlaced = 4, Seek = 5, Sought = 6, Fetch = 7,
+    Fetched = 8, Erased = 9, Delivered = 10, TransientSaid = 11, TransientTold = 12, SeatSaid = 13,
+    SeatsLeft = 14, SeatsTold = 15, BoundTold = 16, VoiceAsked = 17, Tie = 18, TieHeard = 19,
+    Presence = 20, PresenceHeard = 21, Probe = 22, Probed = 23, NodesTold = 24, LastAsked = 25,
+    Arrival = 26, ArrivalTaken = 27, PushClaimed = 28, PushYielded = 29, Chatroom = 30
+]]
 pub enum ChatWord {
     /// The request of a flow. Answered by `Reply`.
     Request {
@@ -157,7 +165,12 @@ pub enum ChatWord {
 }
 
 /// A flow's request to another shard.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
+#[encoding[
+    Find = 0, Send = 1, Amend = 2, Change = 3, Import = 4, Adding = 5, PublicGroups = 6,
+    Chatroom = 7, Stanza = 8, Transient = 9, Members = 10, Readers = 11, Positions = 12, Room = 13,
+    Nodes = 14, Join = 15, Say = 16
+]]
 pub enum PeerRequest {
     /// Find the account with this address. Answered by `Account`.
     Find(Box<AccountAddress>),
@@ -197,7 +210,12 @@ pub enum PeerRequest {
 }
 
 /// The result of a [`PeerRequest`].
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
+#[encoding[
+    Account = 0, Stored = 1, NotAdded = 2, PublicGroups = 3, Members = 4, Readers = 5,
+    Positions = 6, Nodes = 7, Room = 8, Occupant = 9, Occupants = 10, Renamed = 11, Joined = 12,
+    Done = 13
+]]
 pub enum PeerReply {
     /// The row of the account.
     Account(AccountRow),
@@ -230,7 +248,7 @@ pub enum PeerReply {
 }
 
 /// A flow of some shard that waits for a reply.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Encoding)]
 pub(crate) struct ReplyTo {
     pub(crate) shard: ShardId,
     /// The request's number: the key of the wait.
@@ -238,7 +256,7 @@ pub(crate) struct ReplyTo {
 }
 
 /// A message to be sent, for the home of its conversation.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct SendOrder {
     pub(crate) route: Route,
     /// Names the message among all of its conversation: a hash of its sender and the sender's id.
@@ -249,7 +267,7 @@ pub struct SendOrder {
 }
 
 /// A message that is stored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
 pub struct StoredMessage {
     pub(crate) id: u64,
     pub(crate) seq: Seq,
@@ -259,7 +277,7 @@ pub struct StoredMessage {
 
 /// An entry on its way into inboxes of one shard. Parcels from one shard to another are numbered,
 /// from 1 on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
 pub struct Parcel {
     pub(crate) number: u64,
     pub(crate) inboxes: Arc<[TimelineId]>,
@@ -272,7 +290,8 @@ pub struct Parcel {
 }
 
 /// The content of a parcel.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Message = 0, Event = 1)]
 pub enum Cargo {
     /// A message, by reference.
     Message(Arc<ChatMessage>),
@@ -281,7 +300,8 @@ pub enum Cargo {
 }
 
 /// The reader of a conversation; only in a group does it make a difference.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Anybody = 0, Member = 1, Holder = 2)]
 pub enum ReadBy {
     /// A reader that may read all of it, as it is now.
     Anybody,
@@ -293,7 +313,7 @@ pub enum ReadBy {
 }
 
 /// A range of a conversation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
 pub struct Range {
     pub(crate) conversation: TimelineId,
     /// The range is behind this place; if backwards, before it.
@@ -328,7 +348,7 @@ impl Range {
 }
 
 /// The result of reading ranges of conversations.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encoding)]
 pub struct Fetched {
     /// Messages with their conversations, in the order of the ranges and within them.
     pub(crate) messages: Vec<(TimelineId, Arc<ChatMessage>)>,

@@ -24,6 +24,7 @@ use shard::Shard;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::crossing::crossed;
 
 const SHARDS: u16 = 2;
 
@@ -117,7 +118,13 @@ impl Town {
             for (from, to, word) in post {
                 let shard = &mut self.shards[usize::from(to.0)];
                 let from = ShardId(from);
-                Service::peer_message(&mut shard.chat, self.now, from, word, &mut shard.fx);
+                Service::peer_message(
+                    &mut shard.chat,
+                    self.now,
+                    from,
+                    crossed(word),
+                    &mut shard.fx,
+                );
             }
             if is_still {
                 return;

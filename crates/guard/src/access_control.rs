@@ -10,6 +10,7 @@ use crate::access_control::known::Standing;
 use crate::bans::{BanList, BanQuery};
 use crate::book::UserEntry;
 use crate::cache::{Cache, CacheKey, mac};
+use crate::encodings;
 use crate::http::{self, NoVerdict, ServiceVerdict};
 use crate::people::{People, PeopleFiles};
 use crate::rules::UserRules;
@@ -544,6 +545,10 @@ impl Access for AccessControl {
             return None;
         }
         granted(people.rules(Some(user)))
+    }
+
+    fn rules(&self, encoded: &[u8]) -> Option<Arc<dyn Rules>> {
+        encodings::decode(encoded)
     }
 
     fn owner(&self, user: &str) -> NameOwner {

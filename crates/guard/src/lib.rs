@@ -12,6 +12,7 @@ pub mod acl;
 pub mod bans;
 pub mod book;
 mod cache;
+mod encodings;
 pub mod http;
 pub mod passwords;
 pub mod pattern;

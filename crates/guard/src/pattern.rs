@@ -93,6 +93,11 @@ impl Pattern {
         &self.text
     }
 
+    /// Whether `%c` and `%u` in its text stand for themselves.
+    pub(crate) fn is_literal(&self) -> bool {
+        !self.parts.iter().any(|part| matches!(part, Part::Client | Part::User))
+    }
+
     /// Whether the pattern has neither names nor wildcards: it matches its own text alone.
     pub(crate) fn is_exact(&self) -> bool {
         matches!(*self.parts, [Part::Plain(..)])

@@ -5,7 +5,9 @@
 //! no users. Invariant: [`UserRules::reach`] never promises more than `may` permits for each topic:
 //! `All` only if every topic of the filter may be read, `Nothing` only if none may.
 
+use crate::encodings;
 use crate::pattern::{Pattern, Relation};
+use base::encoding::Encoding;
 use model::ports::access::{Act, Reach, Rules, Who};
 use model::ports::users::UserRule;
 use std::sync::Arc;
@@ -82,6 +84,16 @@ impl List {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
+    }
+
+    /// Its lines, in order.
+    pub(crate) fn lines(&self) -> &[RuleLine] {
+        &self.lines
+    }
+
+    /// Whether users whose names have wildcards are forbidden everything.
+    pub(crate) fn wants_plain_names(&self) -> bool {
+        self.wants_plain_names
     }
 
     /// The lines as rules.
@@ -181,7 +193,7 @@ impl ReachScan {
 }
 
 /// All rules that apply to a client.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct UserRules {
     lists: Box<[Arc<List>]>,
     /// Topics that no line matches are allowed.
@@ -211,6 +223,10 @@ impl Rules for UserRules {
         let mut walk = ReachScan::default();
         let decided = self.lists.iter().find_map(|list| list.walk(who, filter, &mut walk));
         decided.unwrap_or_else(|| walk.rest(self.allow_unmatched))
+    }
+
+    fn encoded(&self) -> Box<[u8]> {
+        encodings::encode(self)
     }
 
     fn fixed(&self) -> bool {

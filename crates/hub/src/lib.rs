@@ -24,6 +24,7 @@
 mod access;
 mod control;
 mod delivery;
+mod encodings;
 mod lists;
 mod log;
 mod orders;

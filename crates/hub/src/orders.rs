@@ -39,6 +39,7 @@ use crate::push::Sending;
 use crate::registry::DeviceName;
 use crate::session::Farewell;
 use crate::{Effects, Hub, Settings};
+use base::encoding::Encoding;
 use base::slab::Key;
 use base::time::{Instant, Now, earliest};
 use columns::end_of;
@@ -72,7 +73,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Message between hubs about an order.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Take = 0, Taken = 1, Over = 2, Close = 3)]
 pub enum OrderMessage {
     /// From the owner: store this order, and report when your devices are done.
     Take(Arc<StoredOrder>),

@@ -6,6 +6,7 @@
 
 use crate::ports::users::account_home;
 use crate::timeline::{Space, TimelineId};
+use base::encoding::Encoding;
 use base::hash::HashKey;
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 use std::borrow::{Borrow, Cow};
@@ -19,7 +20,7 @@ pub const ACCOUNT_NAME_BYTES_MAX: usize = 64;
 pub const DOMAIN_BYTES_MAX: usize = 253;
 
 /// Number of an account. It distinguishes accounts that had the same name, and is never reused.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Encoding)]
 pub struct AccountId(pub u64);
 
 /// Address of an account, checked: `name@domain`. The name has 1 to [`ACCOUNT_NAME_BYTES_MAX`]

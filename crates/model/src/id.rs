@@ -4,11 +4,12 @@
 //! finds nothing. Names that come from outside ([`DeviceId`], [`ProductKey`], [`Tag`]) are checked
 //! once, where they enter, and carried as checked values from there on.
 
+use base::encoding::Encoding;
 use base::slab::Key;
 use std::fmt;
 
 /// Number of a shard of this process, below 1,024.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default, Encoding)]
 pub struct ShardId(pub u16);
 
 impl ShardId {
@@ -96,7 +97,7 @@ impl NodeId {
 
 /// Id of a push, unique in the cluster and ordered by time: 42 bits of milliseconds since
 /// 2020-01-01 UTC, 10 bits of node, 12 bits of counter. Never zero. A node has one clock for them.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Encoding)]
 pub struct MessageId(pub u64);
 
 impl MessageId {

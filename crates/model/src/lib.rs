@@ -14,6 +14,7 @@ pub mod calendar;
 pub mod chat;
 pub mod close;
 pub mod counters;
+mod encodings;
 pub mod id;
 pub mod limits;
 pub mod link;

@@ -4,6 +4,7 @@
 //! where the file is. Invariant: a note that was written is read as it was; a name or a type in one
 //! has no line end.
 
+use base::encoding::Encoding;
 use std::fmt::Write as _;
 
 /// Longest name of a file, bytes.
@@ -45,7 +46,7 @@ impl UploadWish {
 }
 
 /// Leave to upload a file.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct UploadSlot {
     /// URL for the upload (HTTP PUT).
     pub put_url: Box<str>,

@@ -34,6 +34,7 @@ use crate::request::{PushDelivery, PushRequest};
 use crate::session::{SessionDelivery, SessionRequest};
 use crate::timeline::TimelineId;
 use crate::topic::Publication;
+use base::encoding::Encoding;
 use base::hash::HashKey;
 use base::time::{Instant, Now};
 use std::sync::Arc;
@@ -279,8 +280,8 @@ pub trait Service: Send + 'static {
     type Command: TryFrom<Command>;
     /// Its answers.
     type Answer: Into<Answer> + Send;
-    /// Messages of the service to its counterparts on other shards.
-    type PeerMessage: Weigh + Send + 'static;
+    /// Messages of the service to its counterparts on other shards, which may be of another process.
+    type PeerMessage: Weigh + Encoding + Send + 'static;
 
     /// Takes something that the log kept, before anything else is asked. False: it cannot be read,
     /// or has no room.

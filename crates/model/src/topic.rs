@@ -5,10 +5,11 @@
 //! payload are one allocation.
 
 use crate::id::{ShardId, giver_of, number_after};
+use base::encoding::Encoding;
 use std::sync::Arc;
 
 /// Quality of service: how often a message is delivered (MQTT5 4.3).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default, Encoding)]
 #[repr(u8)]
 pub enum Qos {
     /// Delivered at most once.

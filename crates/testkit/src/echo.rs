@@ -5,6 +5,7 @@
 //! answers: the count is in every answer, so an answer shows whether a log kept the row over a
 //! restart.
 
+use base::encoding::Encoding;
 use base::never;
 use base::time::{Instant, Now};
 use model::id::{ConnRef, ShardId};
@@ -34,7 +35,7 @@ pub struct EchoService {
 }
 
 /// Message to other shards.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct EchoMessage(Box<str>);
 
 impl Weigh for EchoMessage {

@@ -18,6 +18,7 @@ use crate::Broker;
 use crate::Effects;
 use crate::Settings;
 use crate::durable::rows::{SubscriptionRow, subscription_key};
+use crate::encodings;
 use crate::group::MemberStanding;
 use crate::peer_message::{GroupWhat, GroupWord, MemberWord, PeerMessage, RestrictedMember};
 use crate::session::shares::{Share, ShareTerms};
@@ -99,7 +100,8 @@ impl Broker {
         let Some((member, share)) = shares.member().zip(shares.get(filter)) else { return };
         let reader = (share.options & option::PARTLY != 0).then(|| {
             let principal = self.sessions.principal(session).clone();
-            Arc::new(RestrictedMember { client: Box::<str>::from(session.id()), principal })
+            let client = session.id().into();
+            Arc::new(RestrictedMember { client, principal, encoded: None })
         });
         let from = self.settings.shard;
         let what = GroupWhat::Join { online, durable, reader, from, receipt };
@@ -221,6 +223,8 @@ impl Broker {
         match what {
             GroupWhat::Join { online, durable, reader, from, receipt } => {
                 let standing = MemberStanding { online, durable };
+                let access = &*self.settings.access;
+                let reader = reader.map(|reader| encodings::compiled(reader, access));
                 let membership = Membership { member, standing, reader };
                 let joined = self.groups.join(&group, membership, &mut self.subscriptions);
                 if receipt != 0 {

@@ -48,7 +48,7 @@ struct Reaching {
 
 /// Rules that are not known until the client is back.
 #[derive(Debug)]
-struct Unknown;
+pub(crate) struct Unknown;
 
 impl Rules for Unknown {
     fn may(&self, _: &Who<'_>, act: Act, _: &str) -> bool {

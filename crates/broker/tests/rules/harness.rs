@@ -22,6 +22,7 @@ use model::session::*;
 use model::topic::{Publication, Qos, RetainHandling, SubscriptionOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use testkit::crossing::crossed;
 use testkit::log::{LogOptions, MemoryLog};
 use testkit::transitions::Roll;
 
@@ -290,7 +291,7 @@ impl BrokerHarness {
         for ((_, to), peer_messages) in peer_messages {
             let node = &mut self.nodes[usize::from(to)];
             for peer_message in peer_messages {
-                node.broker.peer_message(self.now, peer_message, &mut node.fx);
+                node.broker.peer_message(self.now, crossed(peer_message), &mut node.fx);
             }
         }
         busy
@@ -312,7 +313,7 @@ impl BrokerHarness {
             self.peer_messages.remove(&(from, to));
         }
         let node = &mut self.nodes[usize::from(to)];
-        node.broker.peer_message(self.now, peer_message, &mut node.fx);
+        node.broker.peer_message(self.now, crossed(peer_message), &mut node.fx);
         self.collect(usize::from(to));
         true
     }

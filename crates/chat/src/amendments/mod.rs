@@ -30,6 +30,7 @@ use crate::service::flow::Flow;
 use crate::sessions::{Asker, Requester};
 use crate::word::{PeerRequest, ReplyTo, SendOrder, StoredMessage};
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::time::Now;
 use judge::Verdict;
 use model::account::AccountAddress;
@@ -67,7 +68,7 @@ pub(crate) struct RecallAsked {
 }
 
 /// An order to amend a message, or to quote it.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct AmendOrder {
     pub(crate) route: Route,
     /// An operator or a moderator orders it, in the name of the message's sender.
@@ -78,7 +79,8 @@ pub struct AmendOrder {
 }
 
 /// The kind of an amendment.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
+#[encoding(Recall = 0, Said = 1, Quotes = 2)]
 pub(crate) enum Amendment {
     /// The message is recalled, for this reason; by this moderator, where another account has sent
     /// it.

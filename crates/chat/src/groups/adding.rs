@@ -10,13 +10,14 @@
 use crate::service::flow::Flow;
 use crate::word::{PeerReply, ReplyTo};
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use model::account::AccountAddress;
 use model::chat::{Adding, ChatFault, Half};
 use model::counters::ChatCounter;
 use model::timeline::TimelineId;
 
 /// The question which accounts of one shard may be added by another account.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct AddingAsked {
     /// The accounts to be added, and their inboxes.
     pub(crate) accounts: Vec<(AccountAddress, TimelineId)>,
@@ -35,7 +36,7 @@ impl AddingAsked {
 
 /// Accounts that may not be added: those that are to be invited, and those that have blocked the
 /// one that wants to add them.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Debug, Encoding)]
 pub struct NotAdded {
     pub(crate) invited: Vec<AccountAddress>,
     pub(crate) refused: Vec<AccountAddress>,

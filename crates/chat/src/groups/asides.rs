@@ -17,6 +17,7 @@ use crate::groups::{self, GroupTask};
 use crate::sessions::{Asker, Session};
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, Addressee};
 use model::chat::foreign::{AsideWord, ForeignWord};
@@ -46,7 +47,7 @@ pub(crate) type Declining = (Hearer, GroupAside);
 pub(crate) struct VoicePace(BTreeMap<TimelineId, Instant>);
 
 /// A request for voice, on its way to the home of the group.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct VoiceAsked {
     /// The inbox of the asker.
     pub(crate) by: TimelineId,

@@ -18,6 +18,7 @@ use crate::outbox::receivers::{Audience, Receivers};
 use crate::service::flow::Flow;
 use crate::word::{Cargo, ReplyTo, StoredMessage};
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::hash::HashKey;
 use base::time::Now;
 use model::account::AccountAddress;
@@ -30,7 +31,7 @@ use model::timeline::Message;
 use std::sync::Arc;
 
 /// A change of a group, as an account wants it.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct ChangeOrder {
     pub(crate) route: Route,
     /// The once key of the message that announces the change, in its conversation.
@@ -49,7 +50,8 @@ pub struct ChangeOrder {
 }
 
 /// Whether an order to make a group may use the name of a dissolved one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Again = 0, May = 1, MayNot = 2)]
 pub(crate) enum Anew {
     /// The address follows from the order, so this is a retry of the order that made the group.
     Again,
@@ -61,7 +63,8 @@ pub(crate) enum Anew {
 }
 
 /// The number of an imported change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
+#[encoding(At = 0, Behind = 1)]
 pub(crate) enum Moved {
     /// This number, or the next behind the last in the group.
     At(u64),

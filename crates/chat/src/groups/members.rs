@@ -12,6 +12,7 @@ use crate::service::flow::Flow;
 use crate::sessions::{Asker, Requester};
 use crate::word::{PeerReply, PeerRequest, ReplyTo};
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ChatFault, MEMBERS_PAGE_MAX, MembersPage, MembersRange};
 use model::counters::ChatCounter;
@@ -22,7 +23,7 @@ use model::timeline::TimelineId;
 const LISTINGS_MAX: usize = 16_384;
 
 /// A question for the members of a group, for its home.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct MembersAsked {
     pub(crate) group: AccountAddress,
     /// The inbox of the asker.

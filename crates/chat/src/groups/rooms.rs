@@ -21,6 +21,7 @@ use crate::sessions::detached::weight_of;
 use crate::sessions::{Asker, Requester};
 use crate::word::{ChatWord, PeerReply, PeerRequest, ReplyTo};
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::slab::Key;
 use base::time::Now;
 use model::account::AccountAddress;
@@ -36,7 +37,7 @@ use model::timeline::TimelineId;
 use std::sync::Arc;
 
 /// A request about a room, for the home of its group.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct RoomAsked {
     /// The inbox of the asker.
     pub(crate) by: TimelineId,
@@ -49,7 +50,7 @@ pub struct RoomAsked {
 }
 
 /// How a device is in a room, for the home of its group.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct SeatSaid {
     /// The inbox of the device's account.
     pub(crate) by: TimelineId,
@@ -60,14 +61,14 @@ pub struct SeatSaid {
 
 /// Devices that are in a room no more, with the inboxes of their accounts; for the home of its
 /// group.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct SeatsLeft {
     pub(crate) group: AccountAddress,
     pub(crate) all: Vec<(TimelineId, SeatAt)>,
 }
 
 /// A delivery for sessions of a shard that are in a room.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct SeatsTold {
     to: Arc<[Sitter]>,
     group: AccountAddress,

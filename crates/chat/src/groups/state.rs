@@ -10,6 +10,7 @@ mod whole;
 
 use crate::groups::changes::{Anew, ChangeOrder};
 use crate::groups::fan_out::Turned;
+use base::encoding::Encoding;
 use base::hash::HashKey;
 use leavers::Leavers;
 use model::account::{AccountAddress, AccountId};
@@ -39,7 +40,8 @@ pub(crate) struct Membership {
 pub(crate) type Named = (AccountAddress, Option<AccountId>);
 
 /// A change that an account wants. The accounts that are to become members have been found.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(One = 0, Settings = 1, Affiliations = 2)]
 pub(crate) enum Wanted {
     One(Wish),
     Settings(Box<GroupSettings>),
@@ -47,7 +49,7 @@ pub(crate) enum Wanted {
 }
 
 /// A change of one kind.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub(crate) struct Wish {
     pub verb: GroupVerb,
     pub title: Box<str>,

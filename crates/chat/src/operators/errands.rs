@@ -12,6 +12,7 @@ use crate::sessions::{Asker, Requester};
 use crate::waits::Waits;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::flows::WaitKey;
 use base::slab::Key;
 use base::time::{Instant, Now};
@@ -27,6 +28,31 @@ use model::ports::chat::{ChatAnswer, Errand, ErrandWhat};
 pub(crate) struct UnderWay {
     owed: Owed,
     pub(crate) asker: Asker,
+}
+
+/// The answer to an errand, or to an arrival that another shard carried out.
+#[derive(Debug, Encoding)]
+#[encoding(Told = 0, Reached = 1, Busy = 2, StoreFailed = 3)]
+pub(crate) enum ErrandAnswer {
+    /// The reply that a device would get.
+    Told(Box<ChatDelivery>),
+    /// Whether there was anybody for what came from elsewhere.
+    Reached(bool),
+    /// Too much at once, or no answer in time.
+    Busy,
+    /// The log does not take it.
+    StoreFailed,
+}
+
+impl From<ErrandAnswer> for ChatAnswer {
+    fn from(answer: ErrandAnswer) -> ChatAnswer {
+        match answer {
+            ErrandAnswer::Told(told) => ChatAnswer::Told(Some(told)),
+            ErrandAnswer::Reached(is) => ChatAnswer::Reached(is),
+            ErrandAnswer::Busy => ChatAnswer::Busy,
+            ErrandAnswer::StoreFailed => ChatAnswer::StoreFailed,
+        }
+    }
 }
 
 /// The receiver of an errand's answer.
@@ -101,7 +127,7 @@ impl Chat {
         fx: &mut Effects,
     ) {
         if self.is_full_of_errands() {
-            return self.answer_owed(owed, ChatAnswer::Busy, fx);
+            return self.answer_owed(owed, ErrandAnswer::Busy, fx);
         }
         let Requester { conn, session, .. } = self.puts_errand(owed, asker);
         self.request(now, conn, request(session), fx);
@@ -152,18 +178,18 @@ impl Chat {
         }
         let answer = match told {
             ChatDelivery::Failed { why: ChatFault::StoreFailed | ChatFault::StoreFull, .. } => {
-                ChatAnswer::StoreFailed
+                ErrandAnswer::StoreFailed
             }
-            told => ChatAnswer::Told(Some(Box::new(told))),
+            told => ErrandAnswer::Told(Box::new(told)),
         };
         self.answer_owed(owed, answer, fx);
     }
 
     /// Sends the answer of an errand to a command or another shard. The other receivers get only
     /// replies to devices, and ignore it.
-    pub(crate) fn answer_owed(&mut self, owed: Owed, answer: ChatAnswer, fx: &mut Effects) {
+    pub(crate) fn answer_owed(&mut self, owed: Owed, answer: ErrandAnswer, fx: &mut Effects) {
         match owed {
-            Owed::Command(ask) => fx.answers.push((ask, answer)),
+            Owed::Command(ask) => fx.answers.push((ask, answer.into())),
             Owed::Shard(shard, number) => {
                 let taken = Box::new(ArrivalTaken { number, answer });
                 fx.peer_messages.push((shard, ChatWord::ArrivalTaken(taken)));

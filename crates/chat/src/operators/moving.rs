@@ -27,6 +27,7 @@ use crate::service::flow::Flow;
 use crate::sessions::{Asker, Requester};
 use crate::word::{Cargo, PeerRequest, ReplyTo, StoredMessage};
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
@@ -39,7 +40,7 @@ use model::timeline::{Seq, Space, TimelineId};
 use std::sync::Arc;
 
 /// A message to import, for the shard of its conversation.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct ImportOrder {
     route: Route,
     /// Names the message among all of its conversation: a hash of its sender and the sender's id.

@@ -6,6 +6,7 @@
 
 use crate::groups::state::Abroad;
 use crate::label::Route;
+use base::encoding::Encoding;
 use model::id::ShardId;
 use model::timeline::TimelineId;
 use std::sync::Arc;
@@ -61,7 +62,8 @@ impl Receivers {
 }
 
 /// The operation that a parcel asks of its shard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
+#[encoding(Write = 0, Begin = 1, Read = 2)]
 pub(crate) enum Carriage {
     /// Put the message into these inboxes.
     Write,

@@ -15,10 +15,11 @@
 
 use super::Task;
 use super::words::ProbeAsked;
-use crate::operators::errands::Owed;
+use crate::operators::errands::{ErrandAnswer, Owed};
 use crate::sessions::Asker;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::time::{Instant, Now};
 use model::account::{AccountAddress, AccountId};
 use model::chat::foreign::{ArrivalWhat, ForeignArrival};
@@ -35,18 +36,18 @@ use std::sync::Arc;
 const ARRIVING_MAX: usize = 65_536;
 
 /// The result of an arrival that another shard carried out.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct ArrivalTaken {
     /// The other shard's number of the arrival.
     pub(crate) number: u64,
-    pub(crate) answer: ChatAnswer,
+    pub(crate) answer: ErrandAnswer,
 }
 
 impl ArrivalTaken {
     /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
         let beside = match &self.answer {
-            ChatAnswer::Told(Some(told)) => match &**told {
+            ErrandAnswer::Told(told) => match &**told {
                 ChatDelivery::Nodes(answer) => {
                     answer.result.as_ref().map_or(0, |found| found.weight())
                 }
@@ -165,7 +166,7 @@ impl Chat {
     /// Answers an arrival that another shard has carried out or refused.
     pub(crate) fn arrival_taken(&mut self, taken: ArrivalTaken, fx: &mut Effects) {
         if let Some(ask) = self.people.arriving.take(taken.number) {
-            fx.answers.push((ask, taken.answer));
+            fx.answers.push((ask, taken.answer.into()));
         }
     }
 
@@ -189,7 +190,7 @@ impl Chat {
         let ForeignArrival { home: address, what } = arrival;
         // The domain may have become one of this server: then no other server speaks for it.
         if !self.settings.is_foreign(&address) {
-            return self.answer_owed(owed, ChatAnswer::Reached(false), fx);
+            return self.answer_owed(owed, ErrandAnswer::Reached(false), fx);
         }
         let inbox = address.inbox(self.settings.home, AccountId::FOREIGN);
         let (is_operator, source) = (false, None);
@@ -204,7 +205,7 @@ impl Chat {
             ArrivalWhat::Presence { .. }
             | ArrivalWhat::Probe { .. }
             | ArrivalWhat::Stanza { .. } => {
-                return self.answer_owed(owed, ChatAnswer::Reached(false), fx);
+                return self.answer_owed(owed, ErrandAnswer::Reached(false), fx);
             }
         };
         self.errand_asks(now, owed, (asker, what), fx);
@@ -219,7 +220,7 @@ impl Chat {
         fx: &mut Effects,
     ) {
         if self.settings.is_foreign(&of) {
-            return self.answer_owed(owed, ChatAnswer::Reached(false), fx);
+            return self.answer_owed(owed, ErrandAnswer::Reached(false), fx);
         }
         let request = |session| {
             let of = Some(of.into());

@@ -15,6 +15,7 @@ use crate::service::flow::Flow;
 use crate::sessions::{Asker, Requester};
 use crate::word::{PeerReply, PeerRequest, ReplyTo};
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::slab::Key;
 use base::time::Now;
 use model::account::AccountAddress;
@@ -43,7 +44,7 @@ pub(crate) enum DirectedTo {
 pub(crate) type Farewell = Option<Arc<[u8]>>;
 
 /// A stanza on its way to the home of an account.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct StanzaHanded {
     pub(crate) from: AccountAddress,
     pub(crate) to: TimelineId,

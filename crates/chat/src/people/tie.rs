@@ -13,6 +13,7 @@
 
 use super::subscription;
 use base::bytes::{ByteReader, put_text};
+use base::encoding::Encoding;
 use model::account::AccountAddress;
 use model::chat::{Contact, Half, Subscription, SubscriptionVerb};
 use model::timeline::TimelineId;
@@ -55,7 +56,8 @@ pub(crate) struct Tie {
 }
 
 /// Verb of a word between the homes of two accounts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Subscription = 0, Block = 1, Unblock = 2)]
 pub enum TieVerb {
     /// A subscription verb.
     Subscription(SubscriptionVerb),
@@ -66,7 +68,7 @@ pub enum TieVerb {
 }
 
 /// A word between homes: its verb, and the number of the request or change that it is about.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct TieWord {
     pub(crate) verb: TieVerb,
     pub(crate) number: u64,

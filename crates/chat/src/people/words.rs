@@ -10,6 +10,7 @@ use super::{Blocking, Task};
 use crate::sessions::Requester;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{Availability, ChatFault, Half, SubscriptionVerb};
@@ -19,7 +20,7 @@ use model::timeline::TimelineId;
 use std::sync::Arc;
 
 /// A word of one account's home to another's.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct TieTold {
     /// The account that the word is from.
     pub(crate) from: AccountAddress,
@@ -33,7 +34,7 @@ pub struct TieTold {
 }
 
 /// A receipt: the word was taken, or refused.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct TieReceipt {
     pub(crate) told: TieTold,
     pub(crate) is_refused: bool,
@@ -43,7 +44,7 @@ pub struct TieReceipt {
 pub(crate) type DeviceState = (Box<str>, Option<Arc<Availability>>);
 
 /// Presence of an account, for accounts of a shard that see it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
 pub struct PresenceTold {
     /// Number for the receipt.
     pub(crate) number: u64,
@@ -55,7 +56,7 @@ pub struct PresenceTold {
 }
 
 /// A request for the presence of accounts of a shard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
 pub struct ProbeAsked {
     /// Number for the answer.
     pub(crate) number: u64,
@@ -66,7 +67,7 @@ pub struct ProbeAsked {
 }
 
 /// The answer: accounts that are online and may be seen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
 pub struct Probed {
     /// Number of the request.
     pub(crate) number: u64,

@@ -18,6 +18,7 @@ use crate::sessions::detached::weight_of;
 use crate::sessions::{Asker, Requester};
 use crate::word::{ChatWord, PeerReply, PeerRequest, ReplyTo};
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::time::Now;
 use model::chat::{ChatDelivery, ChatFault, Content, NewTransient, SendRejected, Transient};
 use model::counters::ChatCounter;
@@ -53,7 +54,7 @@ impl ToldThisMinute {
 }
 
 /// A transient for a group, on its way to the group's home.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct TransientSaid {
     /// The inbox of the sender.
     pub(crate) by: TimelineId,
@@ -63,7 +64,7 @@ pub struct TransientSaid {
 }
 
 /// A transient on its way to the shards of accounts, for their devices.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct TransientTold {
     pub(crate) to: Box<[TimelineId]>,
     pub(crate) transient: Arc<Transient>,
@@ -77,7 +78,7 @@ impl TransientSaid {
 }
 
 /// A delivery for XMPP devices that is not stored, on its way to their shards.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct BoundTold {
     to: Box<[TimelineId]>,
     delivery: ChatDelivery,

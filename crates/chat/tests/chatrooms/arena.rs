@@ -28,6 +28,7 @@ use shard::Shard;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::crossing::crossed;
 
 /// A session, with the state of its device.
 pub struct Device {
@@ -145,7 +146,13 @@ impl Arena {
                 let to = usize::from(way.1);
                 let shard = &mut self.shards[to];
                 let from = ShardId(way.0);
-                Service::peer_message(&mut shard.chat, self.now, from, word, &mut shard.fx);
+                Service::peer_message(
+                    &mut shard.chat,
+                    self.now,
+                    from,
+                    crossed(word),
+                    &mut shard.fx,
+                );
                 self.collect(to);
             }
         }

@@ -6,6 +6,7 @@ use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ChatRequest, PeopleAsk, PeopleRequest};
 use model::id::{ConnRef, SessionRef, ShardId};
 use model::service::Service;
+use testkit::crossing::crossed;
 
 #[derive(Clone, Copy)]
 pub struct Device {
@@ -63,7 +64,13 @@ impl Town {
                 for (to, word) in std::mem::take(&mut self.0[from].fx.peer_messages) {
                     let house = &mut self.0[usize::from(to.0)];
                     let from = ShardId(from as u16);
-                    Service::peer_message(&mut house.chat, house.now, from, word, &mut house.fx);
+                    Service::peer_message(
+                        &mut house.chat,
+                        house.now,
+                        from,
+                        crossed(word),
+                        &mut house.fx,
+                    );
                     told.append(&mut house.rest());
                     has_more = true;
                 }

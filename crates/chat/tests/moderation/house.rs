@@ -28,6 +28,7 @@ use plain::HOME;
 use shard::Shard;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::crossing::crossed;
 
 /// Calls of a shard to its log.
 pub type Calls = Vec<(Ticket, Call)>;
@@ -158,7 +159,7 @@ impl House {
     fn hears(&mut self, from: usize, to: ShardId, word: ChatWord) {
         let shard = &mut self.shards[usize::from(to.0)];
         let from = ShardId(from as u16);
-        Service::peer_message(&mut shard.chat, self.now, from, word, &mut shard.fx);
+        Service::peer_message(&mut shard.chat, self.now, from, crossed(word), &mut shard.fx);
     }
 
     fn collect(&mut self, n: usize) {

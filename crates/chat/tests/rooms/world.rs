@@ -19,6 +19,7 @@ use model::timeline::{Space, TimelineId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::crossing::crossed;
 
 pub const ROOM: &str = "lunch@conference.a.example";
 pub const EVE: &str = "eve@b.example";
@@ -272,7 +273,13 @@ impl World {
         let word = all.pop_front().expect("it is not empty");
         self.words += 1;
         let shard = &mut self.shards[usize::from(to)];
-        Service::peer_message(&mut shard.chat, self.now, ShardId(from), word, &mut shard.fx);
+        Service::peer_message(
+            &mut shard.chat,
+            self.now,
+            ShardId(from),
+            crossed(word),
+            &mut shard.fx,
+        );
         self.collects(to.into());
         true
     }

@@ -13,6 +13,7 @@ use model::request::PushDelivery;
 use model::service::Service;
 use model::timeline::Space;
 use std::collections::BTreeMap;
+use testkit::crossing::crossed;
 
 fn key() -> ProductKey {
     ProductKey::parse("p").expect("a name")
@@ -363,7 +364,12 @@ impl Pair {
                 continue;
             }
             let world = &mut self.worlds[usize::from(to.0)];
-            world.hub.peer_message(world.now, ShardId(from as u16), order_message, &mut world.fx);
+            world.hub.peer_message(
+                world.now,
+                ShardId(from as u16),
+                crossed(order_message),
+                &mut world.fx,
+            );
             world.store();
         }
     }

@@ -9,6 +9,7 @@ use super::{ChatMessage, ClientMessageId, Content, GroupOrder, InboxEvent};
 use crate::account::{AccountAddress, Addressee};
 use crate::id::MessageId;
 use crate::timeline::Seq;
+use base::encoding::Encoding;
 use base::hash::HashKey;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ pub const ARCHIVE_BOUNDS_MAX: usize = 2;
 pub const ARCHIVE_NAMED_MAX: usize = 16;
 
 /// Part of a conversation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct HistoryRange {
     /// Other side of the conversation: an account or a group.
     pub with: Addressee,
@@ -33,7 +34,7 @@ pub struct HistoryRange {
 }
 
 /// Names a message in whichever archive it is, and no other one.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Encoding)]
 pub struct ArchiveId {
     /// The server's number for it.
     pub number: u64,
@@ -85,7 +86,7 @@ impl ArchiveId {
 }
 
 /// Part of an account's archive: what all of this is true of.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ArchiveRange {
     /// Other side of the conversation: an account or a group; `None`: all accounts, and no group.
     pub with: Option<Addressee>,
@@ -128,7 +129,7 @@ impl ArchiveRange {
 }
 
 /// Part of an archive, in its order, whichever end it is from.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ArchivePage {
     /// Number of the request.
     pub number: u32,
@@ -183,7 +184,7 @@ impl MovedMessage {
 }
 
 /// Part of an inbox, in its order.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct InboxPage {
     /// Number of the request.
     pub number: u32,
@@ -198,7 +199,7 @@ pub struct InboxPage {
 }
 
 /// Part of a conversation, in the direction that was asked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct HistoryPage {
     /// Number of the request.
     pub number: u32,

@@ -10,6 +10,7 @@ use super::{ChatFault, ChatMessage, GroupRole};
 use crate::account::{AccountAddress, Addressee};
 use crate::id::SessionRef;
 use crate::timeline::{Seq, TimelineId};
+use base::encoding::Encoding;
 use std::sync::Arc;
 
 /// Prefix of the domain of chatrooms, before the domain of their makers.
@@ -76,7 +77,7 @@ impl ChatroomVerb {
 }
 
 /// Request to a chatroom.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ChatroomOrder {
     /// Address of the chatroom; without a domain, one of the asker's own.
     pub room: Addressee,
@@ -120,7 +121,7 @@ pub enum ChatroomAsk {
 }
 
 /// State of a chatroom, for its participants.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encoding)]
 pub struct ChatroomState {
     /// Its title.
     pub title: Box<str>,
@@ -135,7 +136,7 @@ pub struct ChatroomState {
 }
 
 /// A session is in a chatroom.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ChatroomJoined {
     /// Number of the request.
     pub number: u32,
@@ -154,7 +155,7 @@ pub struct ChatroomJoined {
 }
 
 /// A message in a chatroom: made once, and shared by all its members.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ChatroomMessage {
     /// Names the room.
     pub timeline: TimelineId,
@@ -168,7 +169,7 @@ pub struct ChatroomMessage {
 }
 
 /// Messages that a member was not sent.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ChatroomMissed {
     /// The room's whole address.
     pub room: AccountAddress,
@@ -179,7 +180,7 @@ pub struct ChatroomMissed {
 }
 
 /// Event of a chatroom, for its members.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ChatroomNews {
     /// The room's whole address.
     pub room: AccountAddress,
@@ -190,7 +191,8 @@ pub struct ChatroomNews {
 }
 
 /// Notification to participants of a chatroom.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(State = 0, Out = 1)]
 pub enum ChatroomWhat {
     /// The chatroom's new state.
     State(Arc<ChatroomState>),
@@ -199,7 +201,8 @@ pub enum ChatroomWhat {
 }
 
 /// Why a session is in a chatroom no more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Kicked = 0, Banned = 1, Closed = 2)]
 pub enum ChatroomOut {
     /// A moderator removed it; it may join again.
     Kicked,

@@ -8,6 +8,7 @@
 use super::{Content, TargetMessage};
 use crate::account::{AccountAddress, Addressee};
 use crate::timeline::Seq;
+use base::encoding::Encoding;
 
 /// Places at the end of a conversation among which it is counted what is unread.
 pub const UNREAD_PLACES_MAX: u64 = 1_024;
@@ -19,7 +20,8 @@ pub const EXCERPT_BYTES_MAX: usize = 256;
 pub const DRAFT_BYTES_MAX: usize = 8 * 1024;
 
 /// Change of an account to one of its conversations.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Pin = 0, Mute = 1, Hide = 2, Draft = 3)]
 pub enum ConversationChange {
     /// Whether clients show the conversation before the others.
     Pin(bool),
@@ -32,7 +34,8 @@ pub enum ConversationChange {
 }
 
 /// Messages of a conversation that make no noise.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Encoding)]
+#[encoding(Off = 0, ButMentions = 1, Everything = 2)]
 pub enum MuteLevel {
     /// All of them make noise.
     #[default]
@@ -58,7 +61,7 @@ impl From<bool> for MuteLevel {
 }
 
 /// Event that takes a place in an inbox and is not a message.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct InboxEvent {
     /// The conversation, by whom it is with: an account or a group.
     pub with: AccountAddress,
@@ -67,7 +70,8 @@ pub struct InboxEvent {
 }
 
 /// Changes of a conversation of an account, beside messages.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Read = 0, PeerRead = 1, Set = 2)]
 pub enum InboxChange {
     /// The account has read up to this place.
     Read(Seq),
@@ -78,7 +82,7 @@ pub enum InboxChange {
 }
 
 /// A conversation as an account has it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct Conversation {
     /// Other side of the conversation: an account or a group.
     pub with: AccountAddress,
@@ -113,7 +117,7 @@ pub struct Conversation {
 }
 
 /// The beginning of a message.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct Excerpt {
     /// The server's number for the message.
     pub id: u64,
@@ -137,7 +141,7 @@ impl Excerpt {
 }
 
 /// Part of an account's list of conversations, the newest first.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ConversationsPage {
     /// Number of the request.
     pub number: u32,
@@ -151,7 +155,7 @@ pub struct ConversationsPage {
 }
 
 /// A message that is to be called back.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct RecallOrder {
     /// The conversation.
     pub with: Addressee,

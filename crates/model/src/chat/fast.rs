@@ -6,13 +6,14 @@
 
 use super::Login;
 use crate::id::SessionRef;
+use base::encoding::Encoding;
 use std::fmt;
 
 /// Longest id of a device that has tokens, bytes.
 pub const FAST_AGENT_BYTES_MAX: usize = 256;
 
 /// Parts of a token.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Encoding)]
 pub struct FastSecret(pub [u8; 32]);
 
 impl fmt::Debug for FastSecret {
@@ -79,7 +80,7 @@ impl FastWish {
 }
 
 /// Answer to a [`FastWish`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
 pub struct FastAnswer {
     /// Number of the request.
     pub number: u32,
@@ -88,7 +89,8 @@ pub struct FastAnswer {
 }
 
 /// Result of a [`FastWish`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Given = 0, Revoked = 1, Denied = 2)]
 pub enum FastOutcome {
     /// The token is stored.
     Given {

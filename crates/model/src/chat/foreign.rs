@@ -14,6 +14,7 @@ use crate::chat::{
 use crate::id::SessionRef;
 use crate::ports::chat::ErrandWhat;
 use crate::timeline::{Seq, TimelineId};
+use base::encoding::Encoding;
 use std::sync::Arc;
 
 /// Prefix of our domain in those of our own services.
@@ -245,7 +246,7 @@ pub struct HandingOn {
 }
 
 /// Traffic from a foreign account, or from a foreign domain.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ForeignArrival {
     /// At whose home it is done.
     pub home: AccountAddress,
@@ -288,7 +289,8 @@ impl ForeignArrival {
 
 /// Kind of an arrival. The answer is [`ChatAnswer::Told`](crate::ports::chat::ChatAnswer::Told) or
 /// [`ChatAnswer::Reached`](crate::ports::chat::ChatAnswer::Reached).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Send = 0, Wish = 1, Presence = 2, Probe = 3, Ask = 4, Stanza = 5, Nodes = 6)]
 pub enum ArrivalWhat {
     /// The foreign account, whose home it is, says something.
     Send {

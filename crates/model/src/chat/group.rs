@@ -10,6 +10,7 @@
 
 use super::{ClientMessageId, Content, REASON_BYTES_MAX};
 use crate::account::{AccountAddress, AccountId, Addressee};
+use base::encoding::Encoding;
 use base::hex;
 use std::fmt::Write;
 
@@ -129,7 +130,7 @@ impl GroupVerb {
 }
 
 /// Request of a member to a group.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct GroupOrder {
     /// Address of the group. For [`GroupVerb::Create`] the address of the new group, of the asker's
     /// domain; if absent, the address follows from the creator and from the client's id.
@@ -148,7 +149,7 @@ pub struct GroupOrder {
 }
 
 /// Account that a change names, by address and number.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct GroupMember {
     /// The account's address.
     pub address: AccountAddress,
@@ -253,7 +254,8 @@ fn text_of(digits: &str) -> Option<Box<str>> {
 }
 
 /// Lasting relation of an account to a group's room (XEP-0045 5.2).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Encoding)]
+#[encoding(Outcast = 0, None = 1, Member = 2, Admin = 3, Owner = 4)]
 pub enum Affiliation {
     /// Banned.
     Outcast,
@@ -290,7 +292,7 @@ impl Affiliation {
 }
 
 /// The affiliation that an account is to have.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct AffiliationItem {
     /// The account.
     pub account: Addressee,
@@ -301,7 +303,7 @@ pub struct AffiliationItem {
 }
 
 /// Settings that a group is to have; those that are absent stay as they are.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Encoding)]
 pub struct GroupSettings {
     /// The title, at most [`GROUP_TITLE_BYTES_MAX`] bytes.
     pub title: Option<Box<str>>,
@@ -318,7 +320,8 @@ pub struct GroupSettings {
 }
 
 /// A change of a group that is made as a whole, or not at all.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Settings = 0, Affiliations = 1)]
 pub enum RoomChange {
     /// By an owner: the group's settings.
     Settings(Box<GroupSettings>),

@@ -8,6 +8,7 @@
 use super::{ChatDelivery, ChatRequest, GroupMember};
 use crate::account::{AccountAddress, Addressee};
 use crate::timeline::Seq;
+use base::encoding::Encoding;
 use std::sync::Arc;
 
 /// Most members that are asked for at once.
@@ -39,7 +40,7 @@ roles! {
 }
 
 /// Part of the list of a group's members.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct MembersRange {
     /// Address of the group.
     pub group: Addressee,
@@ -54,7 +55,7 @@ pub struct MembersRange {
 }
 
 /// A page of the members of a group, and what the group is.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct MembersPage {
     /// Number of the request.
     pub number: u32,
@@ -99,7 +100,7 @@ impl MembersPage {
 pub const PUBLIC_PAGE_MAX: u16 = 256;
 
 /// Part of the list of the public groups of a domain.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct PublicRange {
     /// The domain of their addresses.
     pub domain: Box<str>,
@@ -119,7 +120,7 @@ impl PublicRange {
 }
 
 /// A page of the public groups of a domain.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Encoding)]
 pub struct PublicPage {
     /// Number of the request.
     pub number: u32,
@@ -137,7 +138,7 @@ impl PublicPage {
 }
 
 /// A public group.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Encoding)]
 pub struct PublicGroup {
     /// Its address.
     pub group: AccountAddress,
@@ -146,7 +147,7 @@ pub struct PublicGroup {
 }
 
 /// A member of a group.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct MemberStatus {
     /// The member.
     pub member: GroupMember,
@@ -167,7 +168,7 @@ impl MemberStatus {
 }
 
 /// A change of a group that is stored.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct GroupChanged {
     /// Number of the request.
     pub number: u32,

@@ -115,6 +115,7 @@ use crate::media::{UploadSlot, UploadWish};
 use crate::ports::users::{Announcement, BookAnswer, BookRequest, Registering};
 use crate::session::Denial;
 use crate::timeline::{Seq, TimelineId};
+use base::encoding::Encoding;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -448,7 +449,7 @@ pub struct Login {
 }
 
 /// A message as somebody says it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct NewMessage {
     /// Recipient: an account, a group or a chatroom.
     pub to: Addressee,
@@ -459,11 +460,11 @@ pub struct NewMessage {
 }
 
 /// Id that a sender gives its message, unique for its account: sixteen bytes, by custom a UUID.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Encoding)]
 pub struct ClientMessageId(pub [u8; 16]);
 
 /// Content of a message.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Encoding)]
 pub struct Content {
     /// Kind: 1 is text; below 1,000 are ours, the others an application's own.
     pub kind: u16,
@@ -521,7 +522,7 @@ impl Content {
 }
 
 /// A message at its place in its conversation: made once, and shared.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ChatMessage {
     /// The server's number for it, ordered by time within its conversation.
     pub id: u64,
@@ -560,7 +561,18 @@ impl ChatMessage {
 }
 
 /// Delivery of the chat service through a machine.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding[
+    LoggedIn = 0, Challenge = 1, Bound = 2, Standing = 3, Refused = 4, Sent = 5, Changed = 6,
+    Members = 7, PublicGroups = 8, Failed = 9, Rejected = 10, Message = 11, Event = 12, Read = 13,
+    Set = 14, Conversations = 15, Readers = 16, Privacy = 17, Delivered = 18, Upload = 19,
+    Notify = 20, Page = 21, History = 22, Archive = 23, Found = 24, Contacts = 25,
+    ContactsPage = 26, Done = 27, PushStatus = 28, PushCode = 29, Contact = 30, Presence = 31,
+    Token = 32, Resumed = 33, NotResumed = 34, Yield = 35, Nodes = 36, NodeNews = 37, Stanza = 38,
+    ProfileWanted = 39, Transient = 40, ForDevice = 41, Announcement = 42, RoomEntered = 43,
+    Occupant = 44, Occupants = 45, RoomNews = 46, Aside = 47, ChatroomJoined = 48,
+    ChatroomSaid = 49, ChatroomMissed = 50, ChatroomNews = 51, Book = 52, End = 53
+]]
 pub enum ChatDelivery {
     /// The device has its session.
     LoggedIn(Box<LoggedIn>),
@@ -758,7 +770,7 @@ pub enum ChatDelivery {
 }
 
 /// A device has its session.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct LoggedIn {
     /// The session's record.
     pub session: SessionRef,
@@ -777,7 +789,7 @@ pub struct LoggedIn {
 }
 
 /// A device is not let in.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct LoginRefused {
     /// Reason of the refusal.
     pub why: Denial,
@@ -790,7 +802,7 @@ pub struct LoginRefused {
 }
 
 /// A session is ended by the server.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct SessionEnd {
     /// Reason for the device.
     pub why: Denial,

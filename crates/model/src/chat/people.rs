@@ -8,6 +8,7 @@
 use super::AbuseReport;
 use crate::account::{AccountAddress, Addressee};
 use crate::id::SessionRef;
+use base::encoding::Encoding;
 use std::sync::Arc;
 
 /// Longest name of a contact, bytes.
@@ -56,7 +57,8 @@ pub const CONTACTS_PAGE_MAX: u16 = 256;
 pub const CONTACTS_HARD_MAX: u32 = 65_536;
 
 /// One direction of presence between two: whether one of them sees the other.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug, Encoding)]
+#[encoding(None = 0, Pending = 1, Subscribed = 2)]
 pub enum Half {
     /// Neither has, nor has asked for, the other's presence.
     #[default]
@@ -69,7 +71,7 @@ pub enum Half {
 
 /// How presence goes between an account and a contact: the nine states of RFC 6121 appendix A.1,
 /// and pre-approval (3.4).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Encoding)]
 pub struct Subscription {
     /// The account sees the contact, or asks to.
     pub to: Half,
@@ -92,7 +94,8 @@ impl Subscription {
 }
 
 /// Step of a subscription, by the account itself or by a contact (RFC 6121 3).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Encoding)]
+#[encoding(Subscribe = 0, Unsubscribe = 1, Subscribed = 2, Unsubscribed = 3)]
 pub enum SubscriptionVerb {
     /// I want to see you.
     Subscribe,
@@ -125,7 +128,7 @@ impl SubscriptionVerb {
 }
 
 /// Contact of an account, with its state: made once, and shared.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct Contact {
     /// Address of the contact.
     pub address: AccountAddress,
@@ -175,7 +178,8 @@ impl Contact {
 }
 
 /// Request of a device about a contact. One that changes nothing is answered as done.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Set = 0, Remove = 1, Say = 2, Befriend = 3, Block = 4, Unblock = 5)]
 pub enum ContactOrder {
     /// Puts the contact into the list, by this name and in these groups.
     Set {
@@ -198,7 +202,7 @@ pub enum ContactOrder {
 }
 
 /// An order about somebody.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ContactWish {
     /// The contact.
     pub contact: Addressee,
@@ -207,7 +211,7 @@ pub struct ContactWish {
 }
 
 /// An account's contacts, or those that changed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ContactList {
     /// Number of the request.
     pub number: u32,
@@ -221,7 +225,7 @@ pub struct ContactList {
 }
 
 /// Part of an account's contacts, in the order of their changes.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Encoding)]
 pub struct ContactsRange {
     /// The version up to which the device has them; 0: it has none.
     pub after: u64,
@@ -232,7 +236,7 @@ pub struct ContactsRange {
 }
 
 /// A page of an account's contacts.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ContactsPage {
     /// Number of the request.
     pub number: u32,
@@ -250,7 +254,7 @@ pub struct ContactsPage {
 }
 
 /// A contact has changed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ContactChange {
     /// The contact after the change; its version is that of the list.
     pub contact: Arc<Contact>,
@@ -264,7 +268,8 @@ pub struct ContactChange {
 }
 
 /// How somebody is there.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Encoding)]
+#[encoding(Here = 0, Chat = 1, Away = 2, ExtendedAway = 3, DoNotDisturb = 4)]
 pub enum Show {
     /// Available.
     #[default]
@@ -280,7 +285,7 @@ pub enum Show {
 }
 
 /// A session's own presence: made once, and shared.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Encoding)]
 pub struct Availability {
     /// Kind of availability.
     pub show: Show,
@@ -304,7 +309,7 @@ impl Availability {
 }
 
 /// Presence of an account or of one of its devices changed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct Presence {
     /// Contact whose presence it is, or the account itself.
     pub from: AccountAddress,

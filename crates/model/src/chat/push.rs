@@ -9,6 +9,7 @@
 use crate::account::AccountAddress;
 use crate::id::{DeviceId, ProductKey};
 use crate::timeline::Seq;
+use base::encoding::Encoding;
 
 /// Longest name of a registration, bytes: that of a device, or a node of XEP-0357.
 pub const PUSH_NAME_BYTES_MAX: usize = 256;
@@ -38,7 +39,8 @@ pub const PUSH_OPTIONS_BYTES_MAX: usize = 2_048;
 pub const PUSH_REGISTRATIONS_HARD_MAX: u8 = 64;
 
 /// Way to a device that is not connected.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Encoding)]
+#[encoding(Gateway = 0, Miop = 1, Service = 2)]
 pub enum PushRoute {
     /// Through the operator's gateway.
     Gateway {
@@ -59,7 +61,7 @@ pub enum PushRoute {
 }
 
 /// Push service of XMPP that another server, or a component, has; and what it knows a device by.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Encoding)]
 pub struct PushService {
     /// Its address; 1 to [`PUSH_SERVICE_BYTES_MAX`] bytes, none of them a space.
     pub address: Box<str>,
@@ -137,7 +139,7 @@ impl PushRoute {
 }
 
 /// Registration of a device that wants to be woken.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct PushRegistration {
     /// Names it within its account.
     pub name: Box<str>,
@@ -148,7 +150,7 @@ pub struct PushRegistration {
 }
 
 /// Hours of the day in which nothing makes a sound.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
 pub struct QuietHours {
     /// Minute of the day at which they begin.
     pub from_min: u16,
@@ -219,7 +221,7 @@ pub enum PushWish {
 }
 
 /// Registrations of an account, and its quiet hours.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct PushStatus {
     /// Number of the request.
     pub number: u32,

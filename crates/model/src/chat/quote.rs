@@ -7,6 +7,7 @@
 
 use super::{Content, TargetMessage};
 use crate::account::{AccountAddress, Addressee};
+use base::encoding::Encoding;
 
 /// Accounts that one message mentions, whatever the configuration says.
 pub const MENTIONS_HARD_MAX: u8 = 128;
@@ -15,7 +16,7 @@ pub const MENTIONS_HARD_MAX: u8 = 128;
 const MENTION_BYTES: usize = 4;
 
 /// The message that another one quotes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct Quote {
     /// The quoted message.
     pub target: TargetMessage,
@@ -26,7 +27,7 @@ pub struct Quote {
 }
 
 /// Accounts that a message mentions.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Encoding)]
 pub struct Mentions {
     /// Accounts; whole, in what is stored.
     pub accounts: Vec<Addressee>,

@@ -7,6 +7,7 @@
 
 use crate::account::{AccountAddress, Addressee};
 use crate::timeline::Seq;
+use base::encoding::Encoding;
 use base::words;
 
 /// Most readers in one answer.
@@ -30,7 +31,7 @@ pub struct ReadersRange {
 }
 
 /// Positions of the readers of a conversation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ReadersPage {
     /// Number of the request.
     pub number: u32,
@@ -49,7 +50,7 @@ pub struct ReadersPage {
 }
 
 /// How far one of them is.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct Reader {
     /// The other account of the conversation.
     pub account: AccountAddress,
@@ -60,7 +61,7 @@ pub struct Reader {
 }
 
 /// The other of a conversation has, on some device, what the account said.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct DeliveredNews {
     /// The account that received it.
     pub with: AccountAddress,
@@ -108,7 +109,7 @@ pub struct PrivacyWish {
 }
 
 /// State of an account's privacy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
 pub struct PrivacyState {
     /// Whether the account shares its reads with others, and gets theirs.
     pub shares_reads: bool,

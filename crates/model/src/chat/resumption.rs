@@ -12,6 +12,7 @@ use super::ChatDelivery;
 use crate::close::CloseReason;
 use crate::id::SessionRef;
 use crate::timeline::Seq;
+use base::encoding::Encoding;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ pub struct Detaching {
 }
 
 /// A session goes on over this connection.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct Resumed {
     /// The session that goes on; the one that asked is no more.
     pub session: SessionRef,

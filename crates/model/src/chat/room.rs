@@ -9,13 +9,14 @@ use super::{ChatMessage, ClientMessageId, Content, GroupRole, RoomChange, Show};
 use crate::account::{AccountAddress, Addressee};
 use crate::id::SessionRef;
 use crate::timeline::Seq;
+use base::encoding::Encoding;
 use std::sync::Arc;
 
 /// Longest name of an occupant, bytes.
 pub const NICK_BYTES_MAX: usize = 128;
 
 /// How an occupant is there, as its device says (XEP-0045 7.7).
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Encoding)]
 pub struct OccupantShow {
     /// Kind of availability.
     pub show: Show,
@@ -31,7 +32,7 @@ impl OccupantShow {
 }
 
 /// An occupant of a room.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct Occupant {
     /// Its name in the room.
     pub nick: Box<str>,
@@ -50,7 +51,8 @@ pub struct Occupant {
 }
 
 /// Rights of an occupant in a room while it is there (XEP-0045 5.1).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Encoding)]
+#[encoding(None = 0, Visitor = 1, Participant = 2, Moderator = 3)]
 pub enum RoomRole {
     /// Not be in it: who gets this role is shown out, and may come back.
     None,
@@ -79,7 +81,8 @@ impl RoomRole {
 }
 
 /// An occupant that a request names.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Nick = 0, Account = 1)]
 pub enum OccupantName {
     /// By its name in the room.
     Nick(Box<str>),
@@ -88,7 +91,7 @@ pub enum OccupantName {
 }
 
 /// The role that an occupant is to have.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct RoleItem {
     /// The occupant.
     pub whom: OccupantName,
@@ -159,7 +162,11 @@ pub struct OccupancyRequest {
 }
 
 /// Kind of a request about a room.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding[
+    Enter = 0, Rename = 1, SetRoles = 2, List = 3, Change = 4, Whisper = 5, Find = 6, Show = 7,
+    Leave = 8
+]]
 pub enum OccupancyAsk {
     /// Enter it; or, in it already, enter it anew. Answered by `RoomEntered` or `Failed`.
     Enter {
@@ -200,7 +207,7 @@ pub enum OccupancyAsk {
 }
 
 /// A device is in a room.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct RoomEntered {
     /// Number of the request.
     pub number: u32,
@@ -224,7 +231,7 @@ impl RoomEntered {
 }
 
 /// News of a room for devices that are in it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct RoomNews {
     /// The room's group.
     pub group: AccountAddress,
@@ -235,7 +242,8 @@ pub struct RoomNews {
 }
 
 /// Event in a room.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Is = 0, Renamed = 1, Gone = 2, Said = 3, Whispered = 4)]
 pub enum RoomEvent {
     /// An occupant has come, or is otherwise now.
     Is(Arc<Occupant>, Option<Box<RoomActor>>),
@@ -250,7 +258,7 @@ pub enum RoomEvent {
 }
 
 /// Account that did something to an occupant, and the reason.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct RoomActor {
     /// Account that did it.
     pub by: AccountAddress,
@@ -259,7 +267,8 @@ pub struct RoomActor {
 }
 
 /// How an occupant went.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Left = 0, Kicked = 1, Removed = 2, Locked = 3, Banned = 4, Dissolved = 5)]
 pub enum RoomExit {
     /// By itself, or its last device did.
     Left,

@@ -3,6 +3,7 @@
 use super::ChatMessage;
 use crate::account::Addressee;
 use crate::timeline::Seq;
+use base::encoding::Encoding;
 use std::sync::Arc;
 
 /// Longest text that is searched for, bytes.
@@ -28,7 +29,7 @@ pub struct SearchRange {
 }
 
 /// Matches, the newest first.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct SearchPage {
     /// Number of the request.
     pub number: u32,

@@ -7,6 +7,7 @@
 use super::Content;
 use crate::account::{AccountAddress, Addressee};
 use crate::id::SessionRef;
+use base::encoding::Encoding;
 use std::sync::Arc;
 
 /// Declares the states once: variant, word, meaning.
@@ -48,7 +49,7 @@ pub struct NewTransient {
 }
 
 /// A transient on its way: made once, and shared.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct Transient {
     /// Sender of the transient.
     pub from: AccountAddress,
@@ -63,7 +64,7 @@ pub struct Transient {
 }
 
 /// An aside: a notice in the name of a group to some of its members, which is stored nowhere.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct GroupAside {
     /// Address of the group.
     pub group: AccountAddress,
@@ -74,7 +75,8 @@ pub struct GroupAside {
 }
 
 /// Kind of an aside.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Declined = 0, Voice = 1)]
 pub enum AsideWhat {
     /// An invited account declined: for the inviter. The reason, in words for people; empty: none
     /// was given.

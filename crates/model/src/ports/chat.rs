@@ -15,6 +15,7 @@ use crate::chat::{
 };
 use crate::ports::users::Announcement;
 use crate::timeline::{Seq, TimelineId};
+use base::encoding::Encoding;
 use std::sync::Arc;
 
 /// The name, in every domain, of the account in which the server itself speaks. Nobody logs in by
@@ -125,7 +126,12 @@ pub struct Errand {
 }
 
 /// Kind of an errand, as [`ChatRequest`](crate::chat::ChatRequest) has it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding[
+    Send = 0, Group = 1, Members = 2, PublicGroups = 3, History = 4, Archive = 5, Conversations = 6,
+    Recall = 7, Contacts = 8, Inbox = 9, Privacy = 10, Pushes = 11, Nodes = 12, Contact = 13,
+    Chatroom = 14, Room = 15, Voice = 16
+]]
 pub enum ErrandWhat {
     /// Say something. An operator reaches groups that the account is no member of.
     Send(Box<NewMessage>),

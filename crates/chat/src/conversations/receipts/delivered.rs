@@ -11,6 +11,7 @@ use crate::people::Task;
 use crate::send::conversation_of;
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::thin_queue::ThinQueue;
 use base::time::Now;
 use model::account::AccountAddress;
@@ -39,7 +40,7 @@ pub(crate) struct Reach {
 }
 
 /// The notice that some device of an account has a message of another one.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct DeliveredTold {
     /// The sender of the message.
     to: AccountAddress,

@@ -14,6 +14,7 @@ use crate::label::EntryLabel;
 use crate::service::flow::Flow;
 use crate::sessions::Requester;
 use crate::word::{PeerReply, ReplyTo};
+use base::encoding::Encoding;
 use model::chat::ChatFault;
 use model::ports::log::{Call, Done, Pull, Read};
 use model::timeline::{Seq, TimelineId};
@@ -25,14 +26,14 @@ const ENTRIES_MAX: usize = 256;
 const BYTES_MAX: usize = 64 * 1024;
 
 /// The position of an account in a conversation.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Encoding)]
 pub struct ReaderPosition {
     pub(crate) read: Seq,
     pub(crate) delivered: Seq,
 }
 
 /// A question for the positions of accounts.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct PositionsAsked {
     pub(crate) conversation: TimelineId,
     pub(crate) inboxes: Box<[TimelineId]>,

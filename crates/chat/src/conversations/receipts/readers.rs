@@ -17,6 +17,7 @@ use crate::service::flow::Flow;
 use crate::sessions::{Asker, Requester};
 use crate::word::{PeerReply, PeerRequest, ReplyTo};
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use model::account::AccountAddress;
 use model::chat::{ChatDelivery, ChatFault, READERS_PAGE_MAX, Reader, ReadersPage, ReadersRange};
 use model::counters::ChatCounter;
@@ -25,7 +26,7 @@ use model::timeline::TimelineId;
 use std::collections::HashMap;
 
 /// A question for the other members of a group, for its home.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct ReadersSought {
     pub(crate) group: AccountAddress,
     /// The inbox of the asker.

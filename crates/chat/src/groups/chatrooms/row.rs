@@ -11,6 +11,7 @@
 //! owner and moderators are neither muted nor banned.
 
 use base::bytes::{ByteReader, put_text};
+use base::encoding::Encoding;
 use model::account::AccountAddress;
 use model::chat::{
     CHATROOM_MODERATORS_MAX, ChatFault, ChatroomOrder, ChatroomVerb as Verb, GroupRole as Role,
@@ -27,7 +28,7 @@ const DURABLE: u8 = 2;
 pub(crate) type Holder = (AccountAddress, TimelineId);
 
 /// A chatroom as its row stores it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub(crate) struct ChatroomRow {
     pub(crate) owner: Holder,
     moderators: Vec<Holder>,
@@ -44,7 +45,7 @@ pub(crate) struct ChatroomRow {
 }
 
 /// The account, or the operator, that makes a request about a chatroom.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct By {
     pub(crate) address: AccountAddress,
     pub(crate) inbox: TimelineId,

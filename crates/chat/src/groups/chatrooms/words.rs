@@ -11,6 +11,7 @@
 
 use super::row::{By, ChatroomRow};
 use crate::word::ReplyTo;
+use base::encoding::Encoding;
 use model::account::AccountAddress;
 use model::chat::{
     ChatroomMessage, ChatroomNews, ChatroomOrder, ChatroomOut, ClientMessageId, Content,
@@ -19,7 +20,8 @@ use model::timeline::{Seq, TimelineId};
 use std::sync::Arc;
 
 /// A message between shards about a chatroom.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
+#[encoding(Said = 0, News = 1, Outs = 2, Here = 3, List = 4)]
 pub enum ChatroomWord {
     /// These messages were sent in it.
     Said(Arc<[Arc<ChatroomMessage>]>),
@@ -48,7 +50,7 @@ pub enum ChatroomWord {
 }
 
 /// A session's request to join a chatroom.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct JoinAsked {
     pub(crate) room: AccountAddress,
     pub(crate) by: By,
@@ -59,7 +61,7 @@ pub struct JoinAsked {
 }
 
 /// A message to be sent in a chatroom.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct Saying {
     pub(crate) room: AccountAddress,
     pub(crate) by: By,
@@ -69,7 +71,7 @@ pub struct Saying {
 }
 
 /// A change that an account wants of a chatroom, for its home.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct ChatroomAsked {
     pub(crate) room: AccountAddress,
     pub(crate) by: By,
@@ -79,7 +81,7 @@ pub struct ChatroomAsked {
 }
 
 /// An account whose sessions are to leave; `None`: all sessions.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct Leaving {
     /// The number rises with each account that is to leave.
     pub(crate) number: u64,
@@ -88,7 +90,7 @@ pub struct Leaving {
 }
 
 /// A page of the members of a chatroom that are on one shard.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct PageAsked {
     pub(crate) to: ReplyTo,
     pub(crate) room: AccountAddress,

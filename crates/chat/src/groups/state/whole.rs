@@ -6,6 +6,7 @@
 //! state before the first one; behind the last one the group has an owner.
 
 use super::{GroupState, Membership, Most, Named, Verdict};
+use base::encoding::Encoding;
 use base::hash::HashKey;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
@@ -16,7 +17,7 @@ use model::timeline::TimelineId;
 use std::collections::{HashMap, HashSet};
 
 /// An account, and the affiliation that it is to have.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub(crate) struct Affiliated {
     pub account: Named,
     pub affiliation: Affiliation,
@@ -26,7 +27,8 @@ pub(crate) struct Affiliated {
 }
 
 /// Whether an account may be made a member by another one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Given = 0, Needed = 1, Refused = 2)]
 pub(crate) enum Consent {
     Given,
     /// The account is to be invited.

@@ -14,6 +14,7 @@ use crate::label::EntryLabel;
 use crate::log::{Answered, PendingCall};
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::time::Now;
 use model::id::ShardId;
 use model::ports::log::{Call, Done, Read};
@@ -24,7 +25,7 @@ use std::collections::BTreeMap;
 pub(crate) const CLOCK_SLACK_S: u32 = 60;
 
 /// A shard's query whether an inbox has an entry.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Encoding)]
 pub struct Sought {
     pub(crate) number: u64,
     pub(crate) inbox: TimelineId,

@@ -12,6 +12,7 @@ use crate::service::flow::Flow;
 use crate::sessions::Requester;
 use crate::word::{PeerReply, PeerRequest, ReplyTo};
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::*;
@@ -21,7 +22,7 @@ use model::pressure::Pressure;
 use model::timeline::TimelineId;
 
 /// A request about the nodes of an account, on its way to their home.
-#[derive(Debug)]
+#[derive(Debug, Encoding)]
 pub struct NodesAsked {
     /// The account that makes the request.
     pub(crate) from: AccountAddress,

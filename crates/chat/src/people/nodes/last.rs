@@ -12,6 +12,7 @@ use super::told::NodesTold;
 use super::{NodesOf, Task};
 use crate::word::ChatWord;
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::slab::Key;
 use base::time::{Instant, Now};
 use model::account::AccountAddress;
@@ -25,7 +26,7 @@ use std::collections::VecDeque;
 const AT_ONCE_MAX: usize = 64;
 
 /// A request for the last items of accounts of a shard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
 pub struct LastAsked {
     /// Number for the receipt.
     pub(crate) number: u64,

@@ -4,6 +4,7 @@
 //! is interested in.
 
 use crate::{Chat, Effects};
+use base::encoding::Encoding;
 use base::slab::Key;
 use model::account::AccountAddress;
 use model::chat::{ChatDelivery, NodeEvent, NodeNews};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 pub(super) type ToldPart = (Box<str>, Arc<[NodeEvent]>, Box<[TimelineId]>);
 
 /// Changes of an account's nodes, for accounts of a shard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Encoding)]
 pub struct NodesTold {
     /// Number for the receipt, if one is wanted.
     pub(crate) number: Option<u64>,

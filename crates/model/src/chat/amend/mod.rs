@@ -10,6 +10,7 @@ mod emoji;
 use super::{ClientMessageId, Content};
 use crate::account::AccountAddress;
 use crate::timeline::Seq;
+use base::encoding::Encoding;
 use emoji::is_emoji;
 
 /// Longest emoji of a reaction, bytes: a family with skin tones has 41.
@@ -25,7 +26,7 @@ pub const REACTORS_HARD_MAX: u16 = 64;
 pub const AMENDED_BYTES_HARD_MAX: u32 = 32 * 1024;
 
 /// The message that another one is about.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct TargetMessage {
     /// Its place in their conversation.
     pub seq: Seq,
@@ -36,7 +37,7 @@ pub struct TargetMessage {
 }
 
 /// Amendments of a message.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Encoding)]
 pub struct Amended {
     /// When it was edited last, Unix milliseconds; 0: it was not.
     pub edited_ms: u64,
@@ -45,7 +46,7 @@ pub struct Amended {
 }
 
 /// How somebody reacts to a message.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct Reaction {
     /// Account that reacts.
     pub by: AccountAddress,

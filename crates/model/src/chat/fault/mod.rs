@@ -1,5 +1,7 @@
 //! Faults of requests of chat: the only list of them.
 
+use base::encoding::Encoding;
+
 mod rate;
 
 pub use rate::REFUSED_PAUSE;
@@ -20,6 +22,9 @@ macro_rules! faults {
         impl ChatFault {
             /// All reasons, but those of requests that only XMPP makes.
             pub const ALL: &'static [ChatFault] = &[$(ChatFault::$variant,)+];
+
+            /// Reasons of requests that only XMPP makes.
+            pub const OF_ROOMS: &'static [ChatFault] = &[$(ChatFault::$of_room,)+];
 
             /// The word in answers and the log.
             pub const fn name(self) -> &'static str {
@@ -90,7 +95,7 @@ faults! {
 }
 
 /// A message that was refused.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct SendRejected {
     /// Number of the request.
     pub number: u32,

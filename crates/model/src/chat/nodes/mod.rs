@@ -13,6 +13,7 @@ pub use displayed::{DISPLAYED_NODE, displayed_item, displays};
 
 use crate::account::{AccountAddress, Addressee};
 use crate::id::SessionRef;
+use base::encoding::Encoding;
 use std::sync::Arc;
 
 /// Longest name of a node, bytes.
@@ -46,7 +47,8 @@ pub const PROFILE_BYTES_MAX: usize = 256;
 pub const INTERESTS_MAX: usize = 64;
 
 /// Namespaces of nodes. A published node and a private one may have the same name.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Encoding)]
+#[encoding(Published = 0, Kept = 1)]
 pub enum NodeSpace {
     /// Published nodes: listed, and subscribers are notified of changes.
     Published,
@@ -55,7 +57,8 @@ pub enum NodeSpace {
 }
 
 /// Readers of a node beside its account.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Encoding)]
+#[encoding(Open = 0, Presence = 1, Groups = 2, Members = 3)]
 pub enum NodeAccess {
     /// All accounts that are not blocked.
     Open,
@@ -69,7 +72,8 @@ pub enum NodeAccess {
 }
 
 /// When a subscriber gets a node's last item without asking.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Encoding)]
+#[encoding(Never = 0, Subscribed = 1, Present = 2)]
 pub enum SendLast {
     /// Never.
     Never,
@@ -81,7 +85,7 @@ pub enum SendLast {
 }
 
 /// How a node is.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct NodeConfig {
     /// Its readers.
     pub access: NodeAccess,
@@ -119,7 +123,7 @@ impl Default for NodeConfig {
 }
 
 /// Wanted settings of a node; absent ones stay as they are.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Encoding)]
 pub struct NodeOptions {
     /// See [`NodeConfig::access`].
     pub access: Option<NodeAccess>,
@@ -156,7 +160,7 @@ impl NodeOptions {
 }
 
 /// An item of a node.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct NodeItem {
     /// Its id, at most [`ITEM_ID_BYTES_MAX`]; no other of the node has it.
     pub id: Box<str>,
@@ -165,7 +169,8 @@ pub struct NodeItem {
 }
 
 /// Event of a node for its subscribers.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Published = 0, Named = 1, Retracted = 2, Purged = 3, Deleted = 4)]
 pub enum NodeEvent {
     /// An item was published; or is the last, for whoever has come.
     Published(Arc<NodeItem>),
@@ -180,7 +185,7 @@ pub enum NodeEvent {
 }
 
 /// Events of a node for a session.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct NodeNews {
     /// Owner of the node.
     pub from: AccountAddress,
@@ -218,7 +223,7 @@ impl NodeItem {
 }
 
 /// Items of a node that are wanted.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct ItemsWanted {
     /// Namespace of the node.
     pub space: NodeSpace,
@@ -229,7 +234,8 @@ pub struct ItemsWanted {
 }
 
 /// Items of a node to return.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Ids = 0, Last = 1, After = 2, Before = 3)]
 pub enum ItemsChosen {
     /// Items with these ids, where they exist.
     Ids(Box<[Box<str>]>),
@@ -242,7 +248,7 @@ pub enum ItemsChosen {
 }
 
 /// A change of a node's items.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct NodeChange {
     /// Namespace of the node.
     pub space: NodeSpace,
@@ -280,7 +286,12 @@ impl NodeChange {
 }
 
 /// Question or order about nodes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding[
+    Items = 0, Change = 1, Create = 2, Configure = 3, Delete = 4, Purge = 5, Names = 6,
+    KeptNames = 7, Node = 8, Subscribe = 9, Unsubscribe = 10, Subscriptions = 11, Accounts = 12,
+    Members = 13, LastThere = 14
+]]
 pub enum NodesAsk {
     /// Items of nodes. Answered by [`NodesFound::Items`].
     Items(Box<[ItemsWanted]>),
@@ -346,7 +357,7 @@ pub struct NodesRequest {
 }
 
 /// Items of a node, in the order in which they were published.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Encoding)]
 pub struct NodeItems {
     /// The items.
     pub items: Vec<Arc<NodeItem>>,
@@ -357,7 +368,7 @@ pub struct NodeItems {
 }
 
 /// How a node is, and what it has.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct NodeFound {
     /// Its configuration.
     pub config: NodeConfig,
@@ -366,7 +377,8 @@ pub struct NodeFound {
 }
 
 /// Result of a request about nodes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Done = 0, Items = 1, Names = 2, Node = 3, Accounts = 4, LastThere = 5)]
 pub enum NodesFound {
     /// The order was carried out; ids of the published items.
     Done(Box<[Box<str>]>),
@@ -416,7 +428,7 @@ impl NodesFound {
 }
 
 /// Answer to a request about nodes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct NodesAnswer {
     /// Number of the request.
     pub number: u32,

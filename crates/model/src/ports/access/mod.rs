@@ -12,6 +12,7 @@ use crate::id::ShardId;
 use crate::link::ChannelBindings;
 use crate::service::ServiceKind;
 use crate::session::Denial;
+use base::encoding::Encoding;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -29,6 +30,13 @@ pub trait Access: Send + Sync {
     /// The grant of a known client after the rules changed, or after a restart; `None`: its earlier
     /// grant stays. A grant that has expired (`0 < until_s <= now_s`) ends the connection.
     fn renew(&self, who: &Who<'_>) -> Option<Grant>;
+
+    /// Rules that access control of another process [encoded](Rules::encoded); `None`: they cannot
+    /// be read.
+    fn rules(&self, encoded: &[u8]) -> Option<Arc<dyn Rules>> {
+        let _ = encoded;
+        None
+    }
 
     /// Whether this client may have its identifier, which it chose itself.
     fn may_be(&self, who: &Who<'_>) -> bool {
@@ -163,7 +171,7 @@ pub enum NameOwner {
 }
 
 /// An account as a session was granted it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Encoding)]
 pub struct GrantedAccount {
     /// The account's number, never given twice.
     pub uid: u64,
@@ -225,6 +233,12 @@ pub trait Rules: Send + Sync + std::fmt::Debug {
 
     /// How far a filter (the part after `$share/group/`) reaches.
     fn reach(&self, who: &Who<'_>, filter: &str) -> Reach;
+
+    /// The rules for another process, where [`Access::rules`] reads them. Empty: they have no such
+    /// form, and permit nothing there.
+    fn encoded(&self) -> Box<[u8]> {
+        Box::default()
+    }
 
     /// Whether they came with the proof itself (a token, an answer of a service): then a
     /// [renewal](Access::renew) does not replace them, it can only end the session.

@@ -13,6 +13,7 @@ use crate::account::AccountAddress;
 use crate::id::SessionRef;
 use crate::link::Source;
 use crate::ports::access::GrantedAccount;
+use base::encoding::Encoding;
 use base::words;
 use std::fmt;
 use std::sync::Arc;
@@ -104,7 +105,7 @@ pub enum OperatorWish {
 }
 
 /// Announcement of an administrator to all online users; not stored.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct Announcement {
     /// Subject of the announcement, at most [`ANNOUNCED_SUBJECT_BYTES_MAX`]; perhaps empty.
     pub subject: Box<str>,
@@ -224,7 +225,8 @@ pub enum BookOrder {
 pub type BookAnswer = Result<BookDone, BookFault>;
 
 /// Result of an order that was carried out.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Done = 0, Granted = 1, Count = 2, Online = 3, Statistics = 4)]
 pub enum BookDone {
     /// The change is on stable storage and in force.
     Done,
@@ -249,7 +251,11 @@ pub enum BookDone {
 }
 
 /// Reason why an order was not carried out.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding[
+    Off = 0, Forbidden = 1, Conflict = 2, Unknown = 3, Wrong = 4, Rate = 5, Full = 6, Busy = 7,
+    StoreFailed = 8
+]]
 pub enum BookFault {
     /// This command is not enabled here, for any user.
     Off,
