@@ -6,6 +6,7 @@
 use crate::peer_message::RestrictedMember;
 use crate::session::principals::Principal;
 use crate::session::rights::Unknown;
+use base::encoding::sample::{Sample, Sampler};
 use base::encoding::{DecodeError, Decoder, Encoder, Encoding};
 use model::ports::access::{Access, GrantedAccount, Rules};
 use std::sync::Arc;
@@ -40,4 +41,16 @@ pub(crate) fn compiled(
     let rules = access.rules(encoded).or(principal.rules.clone());
     let principal = Principal { rules, ..principal.clone() };
     Arc::new(RestrictedMember { client: client.clone(), principal, encoded: None })
+}
+
+impl Sample for RestrictedMember {
+    fn kinds(_: u8) -> usize {
+        1
+    }
+
+    fn sample(_: usize, from: &mut Sampler) -> RestrictedMember {
+        let (client, user, account) = from.part(0);
+        let principal = Principal { user: Some(user), rules: None, account: Some(account) };
+        RestrictedMember { client, principal, encoded: None }
+    }
 }

@@ -13,6 +13,7 @@ use model::id::{SessionRef, ShardId};
 use model::session::Denial;
 use model::timeline::TimelineId;
 use model::topic::Publication;
+use std::fmt;
 use std::sync::Arc;
 
 /// A message from one shard's broker to another's.
@@ -127,12 +128,20 @@ pub struct GroupWord {
 }
 
 /// A member that may not read all that its group is sent.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RestrictedMember {
     pub(crate) client: Box<str>,
     pub(crate) principal: Principal,
     /// Rules from another process that are not compiled yet.
     pub(crate) encoded: Option<Box<[u8]>>,
+}
+
+impl fmt::Debug for RestrictedMember {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RestrictedMember { client, principal, .. } = self;
+        let mut shown = f.debug_struct("RestrictedMember");
+        shown.field("client", client).field("user", &principal.user).finish_non_exhaustive()
+    }
 }
 
 /// Kind of a message about a shared group.

@@ -41,6 +41,8 @@ mod amendments;
 mod archived;
 mod conversations;
 mod envelope;
+#[cfg(test)]
+mod fuzz;
 mod groups;
 mod inboxes;
 mod label;

@@ -1,4 +1,4 @@
-//! Derives `base::encoding::Encoding` for structs and enums.
+//! Derives `base::encoding::Encoding` for structs and enums, and their samples for tests.
 //!
 //! A struct is encoded as its fields, in the order of the source. An enum is encoded as a tag of
 //! one byte and the fields of the variant. The source states the tag of each variant, in one
@@ -15,7 +15,7 @@ use quote::{format_ident, quote};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Attribute, Data, DataEnum, DeriveInput, Expr, ExprLit, Fields, Ident, Lit};
-use syn::{Error, MetaNameValue, Result, Token, Variant, parse_macro_input};
+use syn::{Error, MetaNameValue, Result, Token, Type, Variant, parse_macro_input};
 
 /// Derives `Encoding`.
 #[proc_macro_derive(Encoding, attributes(encoding))]
@@ -29,14 +29,16 @@ fn derived(input: &DeriveInput) -> Result<Tokens> {
     if let Some(parameter) = input.generics.params.first() {
         return Err(Error::new(parameter.span(), "an encoded type has no parameters"));
     }
-    let (encode, decode) = match &input.data {
+    let (encode, decode, kinds, sample) = match &input.data {
         Data::Struct(data) if data.fields.is_empty() => {
             return Err(Error::new(name.span(), "an encoded struct has a field"));
         }
         Data::Struct(data) => {
             let parts = Parts::of(&data.fields)?;
             let (pattern, encode, decode) = (parts.pattern(), parts.encode(), parts.decode());
-            (quote!(let Self #pattern = self; #encode), quote!(Ok(Self #decode)))
+            let (kinds, sample) = (parts.kinds(&quote!(nesting)), parts.sample());
+            let encode = quote!(let Self #pattern = self; #encode);
+            (encode, quote!(Ok(Self #decode)), kinds, quote!(Self #sample))
         }
         Data::Enum(data) => of_enum(name, data, &input.attrs)?,
         Data::Union(_) => return Err(Error::new(name.span(), "a union has no encoding")),
@@ -53,24 +55,48 @@ fn derived(input: &DeriveInput) -> Result<Tokens> {
                 #decode
             }
         }
+
+        impl ::base::encoding::sample::Sample for #name {
+            fn kinds(nesting: u8) -> usize {
+                #kinds
+            }
+
+            fn sample(kind: usize, from: &mut ::base::encoding::sample::Sampler) -> Self {
+                #sample
+            }
+        }
     })
 }
 
-/// Code that encodes and decodes an enum.
-fn of_enum(name: &Ident, data: &DataEnum, attrs: &[Attribute]) -> Result<(Tokens, Tokens)> {
+/// Code that encodes and decodes an enum, counts its kinds and makes a sample.
+fn of_enum(
+    name: &Ident,
+    data: &DataEnum,
+    attrs: &[Attribute],
+) -> Result<(Tokens, Tokens, Tokens, Tokens)> {
     let tags = tags(data, &stated(attrs)?)?;
     let (mut encode, mut decode) = (Vec::new(), Vec::new());
+    let (mut kinds, mut sample) = (Vec::new(), Vec::new());
     for (variant, tag) in data.variants.iter().zip(tags) {
         let parts = Parts::of(&variant.fields)?;
         let (word, pattern) = (&variant.ident, parts.pattern());
         let (put, take) = (parts.encode(), parts.decode());
         encode.push(quote!(Self::#word #pattern => { to.byte(#tag); #put }));
         decode.push(quote!(#tag => Ok(Self::#word #take)));
+        kinds.push(parts.kinds(&quote!(nesting)));
+        let (count, one) = (parts.kinds(&quote!(from.nesting())), parts.sample());
+        sample.push(quote! {
+            let count = #count;
+            let Some(next) = kind.checked_sub(count) else { return Self::#word #one };
+            let kind = next;
+        });
     }
     let whose = name.to_string();
     let unknown = quote!(tag => Err(::base::encoding::DecodeError::Tag(#whose, tag)));
     let encode = quote!(match self { #(#encode)* });
-    Ok((encode, quote!(match from.byte()? { #(#decode,)* #unknown })))
+    let decode = quote!(match from.byte()? { #(#decode,)* #unknown });
+    let sample = quote!(#(#sample)* unreachable!("no kind {} of {}", kind, #whose));
+    Ok((encode, decode, quote!(#(#kinds)+*), sample))
 }
 
 /// The tag of each variant.
@@ -129,6 +155,7 @@ struct Parts {
     names: Option<Vec<Ident>>,
     /// Names of variables.
     vars: Vec<Ident>,
+    types: Vec<Type>,
     /// The level that brought the field.
     since: Vec<Option<u8>>,
 }
@@ -155,7 +182,8 @@ impl Parts {
             }
             since.push(level);
         }
-        Ok(Parts { names, vars, since })
+        let types = fields.iter().map(|field| field.ty.clone()).collect();
+        Ok(Parts { names, vars, types, since })
     }
 
     /// The fields, each bound to its variable.
@@ -193,10 +221,27 @@ impl Parts {
                 }
             })
             .collect();
+        self.built(&all)
+    }
+
+    /// The number of kinds.
+    fn kinds(&self, nesting: &Tokens) -> Tokens {
+        let types = &self.types;
+        let kinds = quote!(::base::encoding::sample::kinds_of);
+        quote!(#kinds(&[#(<#types as ::base::encoding::sample::Sample>::kinds(#nesting)),*]))
+    }
+
+    fn sample(&self) -> Tokens {
+        let all: Vec<Tokens> = self.types.iter().map(|_| quote!(from.part(kind))).collect();
+        self.built(&all)
+    }
+
+    /// The fields with these values.
+    fn built(&self, values: &[Tokens]) -> Tokens {
         match &self.names {
-            Some(names) => quote!({ #(#names: #all),* }),
-            None if all.is_empty() => Tokens::new(),
-            None => quote!((#(#all),*)),
+            Some(names) => quote!({ #(#names: #values),* }),
+            None if values.is_empty() => Tokens::new(),
+            None => quote!((#(#values),*)),
         }
     }
 }

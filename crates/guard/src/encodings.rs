@@ -2,6 +2,7 @@
 
 use crate::pattern::Pattern;
 use crate::rules::{List, RuleLine, UserRules};
+use base::encoding::sample::{Sample, Sampler};
 use base::encoding::{DecodeError, Decoder, Encoder, Encoding};
 use model::ports::access::Rules;
 use std::sync::Arc;
@@ -31,6 +32,16 @@ impl Encoding for List {
     fn decode(from: &mut Decoder<'_>) -> Result<List, DecodeError> {
         let new = if bool::decode(from)? { List::for_plain_names } else { List::new };
         from.list().map(new)
+    }
+}
+
+impl Sample for List {
+    fn kinds(_: u8) -> usize {
+        1
+    }
+
+    fn sample(_: usize, _: &mut Sampler) -> List {
+        List::default()
     }
 }
 

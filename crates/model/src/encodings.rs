@@ -10,13 +10,14 @@ use crate::chat::{
 use crate::close::CloseReason;
 use crate::id::{DeviceId, ProductKey, SessionRef};
 use crate::session::Denial;
-use crate::timeline::TimelineId;
+use crate::timeline::{Space, TimelineId};
 use crate::topic::{Publication, Qos};
+use base::encoding::sample::{Sample, Sampler};
 use base::encoding::{DecodeError, Decoder, Encoder, Encoding};
 
-/// A checked text: its type, the check, what it is called in an error.
+/// A checked text: its type, the check, what it is called in an error, the form of a sample.
 macro_rules! checked {
-    ($($type:ident $check:expr, $what:literal;)+) => {$(
+    ($($type:ident $check:expr, $what:literal, $form:literal;)+) => {$(
         impl Encoding for $type {
             fn encode(&self, to: &mut Encoder) {
                 to.text(self.as_str());
@@ -26,14 +27,25 @@ macro_rules! checked {
                 $check(from.text()?).ok_or(DecodeError::Invalid($what))
             }
         }
+
+        impl Sample for $type {
+            fn kinds(_: u8) -> usize {
+                1
+            }
+
+            fn sample(_: usize, from: &mut Sampler) -> $type {
+                let text = format!($form, from.number());
+                $check(&text).expect("it has the form")
+            }
+        }
     )+};
 }
 
 checked! {
-    AccountAddress AccountAddress::of_contact, "address of an account";
-    Addressee |text| Addressee::of_contact(text).ok(), "name or address of an account";
-    DeviceId |text| DeviceId::parse(text).ok(), "device id";
-    ProductKey |text| ProductKey::parse(text).ok(), "product key";
+    AccountAddress AccountAddress::of_contact, "address of an account", "user{}@example.org";
+    Addressee |text| Addressee::of_contact(text).ok(), "name or address of an account", "user{}";
+    DeviceId |text| DeviceId::parse(text).ok(), "device id", "device-{}";
+    ProductKey |text| ProductKey::parse(text).ok(), "product key", "product-{}";
 }
 
 /// An enum by the word of each variant, which is stable: its type, its word, its lists.
@@ -49,6 +61,17 @@ macro_rules! by_word {
                 let mut all = [].iter()$(.chain($type::$list.iter()))+;
                 let found = all.find(|one: &&$type| one.$word() == word);
                 found.copied().ok_or(DecodeError::Invalid(stringify!($type)))
+            }
+        }
+
+        impl Sample for $type {
+            fn kinds(_: u8) -> usize {
+                0 $(+ $type::$list.len())+
+            }
+
+            fn sample(kind: usize, _: &mut Sampler) -> $type {
+                let mut all = [].iter()$(.chain($type::$list.iter()))+;
+                *all.nth(kind).expect("below the number of kinds")
             }
         }
     )+};
@@ -124,5 +147,49 @@ impl Encoding for KeptSession {
 
     fn decode(_: &mut Decoder<'_>) -> Result<KeptSession, DecodeError> {
         Err(DecodeError::Invalid("delivery to another process"))
+    }
+}
+
+impl Sample for TimelineId {
+    fn kinds(_: u8) -> usize {
+        1
+    }
+
+    fn sample(_: usize, from: &mut Sampler) -> TimelineId {
+        TimelineId::at_home(Space::Inbox, from.number(), from.number() << 8)
+    }
+}
+
+impl Sample for SessionRef {
+    fn kinds(_: u8) -> usize {
+        1
+    }
+
+    fn sample(_: usize, from: &mut Sampler) -> SessionRef {
+        SessionRef::from_bits(from.number())
+    }
+}
+
+impl Sample for Publication {
+    fn kinds(nesting: u8) -> usize {
+        <(Qos, bool)>::kinds(nesting)
+    }
+
+    fn sample(kind: usize, from: &mut Sampler) -> Publication {
+        let mut publication = Publication::new("a/b", &[1, 1], b"payload");
+        (publication.id, publication.publisher) = from.part(kind);
+        (publication.at_s, publication.expire_at) = from.part(kind);
+        (publication.qos, publication.retain) = from.part(kind);
+        publication
+    }
+}
+
+impl Sample for KeptSession {
+    fn kinds(_: u8) -> usize {
+        0
+    }
+
+    fn sample(_: usize, _: &mut Sampler) -> KeptSession {
+        unreachable!("it has no kinds")
     }
 }

@@ -21,7 +21,8 @@ use std::process::ExitCode;
 use target::{Outcome, Target};
 
 /// Crates and their targets.
-const TARGETS: [(&str, &str); 4] = [
+const TARGETS: [(&str, &str); 5] = [
+    ("chat", "peer"),
     ("proto-xmpp", "framer"),
     ("proto-xmpp", "server"),
     ("proto-mqtt", "codec"),

@@ -16,6 +16,7 @@
 //! Invariant: any bytes decode to a value or an error. A decoder neither panics nor takes more
 //! memory than the values that it has read so far, and nesting is bounded.
 
+pub mod sample;
 mod values;
 
 pub use encoding_derive::Encoding;

@@ -24,6 +24,17 @@ struct Grown {
     third: Vec<u32>,
 }
 
+#[test]
+fn samples_have_each_variant_and_cross() {
+    let all = sample::samples::<Word>();
+    // Below the innermost box only words without one are left.
+    let has = |found: fn(&Word) -> bool| all.iter().any(found);
+    assert!(has(|word| matches!(word, Word::Said { .. })));
+    assert!(has(|word| matches!(word, Word::Heard(Err(Mood::Bad), _))));
+    assert!(has(|word| matches!(word, Word::Heard(_, Some(inner)) if **inner == Word::Gone)));
+    assert_eq!(decode(&encode(&all)), Ok(all));
+}
+
 fn words() -> Vec<Word> {
     let text: Arc<str> = "hello".into();
     vec![

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 /// Reads and publishes what begins with one of these.
 #[derive(Debug)]
-struct Prefixes(Vec<&'static str>);
+struct Prefixes(Vec<String>);
 
 impl Rules for Prefixes {
     fn may(&self, _: &Who<'_>, _: Act, topic: &str) -> bool {
@@ -29,6 +29,10 @@ impl Rules for Prefixes {
             }
             Some(_) => Reach::Nothing,
         }
+    }
+
+    fn encoded(&self) -> Box<[u8]> {
+        self.0.join("\n").into_bytes().into()
     }
 }
 
@@ -73,7 +77,7 @@ impl Door {
         let prefixes = self.prefixes.lock().expect("nobody panics").clone();
         let rules: Option<Arc<dyn Rules>> = match prefixes.is_empty() {
             true => None,
-            false => Some(Arc::new(Prefixes(prefixes))),
+            false => Some(Arc::new(Prefixes(prefixes.iter().map(ToString::to_string).collect()))),
         };
         let until_s = self.until_s.load(Ordering::Relaxed);
         let epoch = self.epoch.load(Ordering::Relaxed);
@@ -86,6 +90,11 @@ impl Door {
 struct Key(Arc<Door>);
 
 impl Access for Key {
+    fn rules(&self, encoded: &[u8]) -> Option<Arc<dyn Rules>> {
+        let text = std::str::from_utf8(encoded).ok().filter(|text| !text.is_empty())?;
+        Some(Arc::new(Prefixes(text.lines().map(String::from).collect())))
+    }
+
     fn admit(&self, _: u32, question: &Question) -> Admission {
         let user = question.user.as_deref();
         if let Some((method, data)) = &question.method {
@@ -104,7 +113,7 @@ impl Access for Key {
             Some("bad") => Admission::Refused(Denial::BadCredentials),
             Some("slow") => Admission::Later,
             Some("token") => {
-                let rules: Arc<dyn Rules> = Arc::new(Token(Prefixes(vec!["open/"])));
+                let rules: Arc<dyn Rules> = Arc::new(Token(Prefixes(vec!["open/".into()])));
                 let until_s = self.0.until_s.load(Ordering::Relaxed);
                 let (user, rules) = (user.map(Arc::from), Some(rules));
                 Admission::Granted(Grant { user, rules, until_s, ..Grant::OPEN }, None)

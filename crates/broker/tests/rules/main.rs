@@ -7,6 +7,7 @@ mod commands;
 mod crowds;
 mod deadlines;
 mod durable;
+mod encodings;
 mod expiry;
 mod fan_out;
 mod flow;

@@ -7,6 +7,7 @@ mod cancels;
 mod changes;
 mod claims;
 mod delivery;
+mod encodings;
 mod fanout;
 mod harness;
 mod log;

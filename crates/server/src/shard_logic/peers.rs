@@ -6,6 +6,7 @@
 //! same applies when fan-outs pile up at a service. Invariant: the count of a bag is subtracted
 //! from the backlog by the shard that reads the bag, or drops it.
 
+use base::encoding::{self, Encoding};
 use model::id::ShardId;
 use model::limits::Limits;
 use model::service::{ServiceKind, Weigh};
@@ -23,6 +24,8 @@ pub struct PeerBacklog {
     lines: Arc<[Line]>,
     /// Bytes beyond which the same happens: `peer_messages_bytes_max`.
     bytes_max: u64,
+    /// Messages travel encoded, as to another process.
+    encodes: bool,
 }
 
 /// Messages on their way to one shard.
@@ -46,7 +49,13 @@ impl PeerBacklog {
     /// An empty backlog between this many shards.
     pub fn new(shards: u16, limits: &Limits) -> PeerBacklog {
         let bytes_max = limits.topics.peer_messages_bytes_max;
-        PeerBacklog { lines: (0..shards).map(|_| Line::default()).collect(), bytes_max }
+        let lines = (0..shards).map(|_| Line::default()).collect();
+        PeerBacklog { lines, bytes_max, encodes: false }
+    }
+
+    /// Sets whether messages travel encoded, as to another process: for simulations.
+    pub fn encoding(self, encodes: bool) -> PeerBacklog {
+        PeerBacklog { encodes, ..self }
     }
 
     /// Sets other limits, for the shard that holds this.
@@ -76,15 +85,23 @@ pub struct PeerBag {
     pub(super) service: ServiceKind,
     pub(super) from: ShardId,
     pub(super) to: ShardId,
-    messages: Option<Box<dyn Any + Send>>,
+    messages: PeerMessages,
     words: usize,
     bytes: u64,
     backlog: PeerBacklog,
 }
 
+/// Content of a bag.
+enum PeerMessages {
+    /// A `Vec` of messages of the service, within a process.
+    Values(Box<dyn Any + Send>),
+    /// The same, encoded.
+    Bytes(Vec<u8>),
+}
+
 impl PeerBag {
     /// A bag of these messages, from one shard to another.
-    pub(super) fn new<T: Weigh + Send + 'static>(
+    pub(super) fn new<T: Weigh + Encoding + Send + 'static>(
         service: ServiceKind,
         (from, to): (ShardId, ShardId),
         messages: Vec<T>,
@@ -95,7 +112,11 @@ impl PeerBag {
         let line = backlog.at(to);
         line.words.fetch_add(words, Ordering::Relaxed);
         line.bytes.fetch_add(bytes, Ordering::Relaxed);
-        PeerBag { service, from, to, messages: Some(Box::new(messages)), words, bytes, backlog }
+        let messages = match backlog.encodes {
+            false => PeerMessages::Values(Box::new(messages)),
+            true => PeerMessages::Bytes(encoding::encode(&messages)),
+        };
+        PeerBag { service, from, to, messages, words, bytes, backlog }
     }
 
     /// The shard it is for.
@@ -104,13 +125,16 @@ impl PeerBag {
     }
 
     /// Its content: messages of its service.
-    pub(super) fn open<T: 'static>(mut self) -> Vec<T> {
-        let messages = self.messages.take().map(|messages| messages.downcast::<Vec<T>>());
-        let messages = messages.and_then(Result::ok);
+    pub(super) fn open<T: Encoding + 'static>(mut self) -> Vec<T> {
+        let nothing = PeerMessages::Bytes(Vec::new());
+        let messages = match std::mem::replace(&mut self.messages, nothing) {
+            PeerMessages::Values(messages) => messages.downcast().ok().map(|messages| *messages),
+            PeerMessages::Bytes(bytes) => encoding::decode(&bytes).ok(),
+        };
         if base::never!(messages.is_none(), "a bag has the messages of its service") {
             return Vec::new();
         }
-        messages.map_or(Vec::new(), |messages| *messages)
+        messages.unwrap_or_default()
     }
 }
 

@@ -246,7 +246,8 @@ pub(crate) fn raise(
         ..ListenerSetup::plain("sim", ListenEndpoint::Tcp(ADDRESS))
     });
     let joined = Joined {
-        backlog: PeerBacklog::new(plan.shards, limits),
+        // Half of the worlds pass messages as processes do.
+        backlog: PeerBacklog::new(plan.shards, limits).encoding(plan.seed % 2 == 1),
         summary: RouteSummary::new(plan.shards, hash_key),
         exclusives: Arc::default(),
     };

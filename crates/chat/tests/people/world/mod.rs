@@ -46,6 +46,7 @@ use shard::Shard;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::crossing::crossed_all;
 use transients::Told;
 
 const PEOPLE: u32 = 4;
@@ -247,8 +248,14 @@ impl World {
         if !self.calm && self.rng.one_in(20) {
             return; // the mailbox was full
         }
+        if !self.calm && self.rng.one_in(40) {
+            // Parcels that are sent again arrive twice, and late.
+            let mut again = crossed_all(&bag);
+            again.retain(|message| matches!(message, ChatWord::Place(_)));
+            self.post.entry(way).or_default().push_back(again);
+        }
         let to = usize::from(way.1);
-        for message in bag {
+        for message in crossed_all(&bag) {
             self.shards[to].hears(self.now, ShardId(way.0), message);
         }
         self.collect(to);

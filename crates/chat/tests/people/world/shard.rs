@@ -15,7 +15,6 @@ use model::service::Service;
 use model::timeline::Space;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use testkit::crossing::crossed;
 use testkit::log::{LogOptions, MemoryLog};
 
 pub struct Shard {
@@ -108,7 +107,7 @@ impl Shard {
     }
 
     pub fn hears(&mut self, now: Now, from: ShardId, message: ChatWord) {
-        Service::peer_message(&mut self.chat, now, from, crossed(message), &mut self.fx);
+        Service::peer_message(&mut self.chat, now, from, message, &mut self.fx);
     }
 
     pub fn turn(&mut self, now: Now) {

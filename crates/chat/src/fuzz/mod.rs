@@ -1,0 +1,3 @@
+//! Peer messages as another process might send them: bytes that were bent at random.
+
+mod guided;
