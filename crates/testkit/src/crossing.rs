@@ -5,6 +5,7 @@
 
 use base::encoding::sample::{Sample, samples};
 use base::encoding::{Encoding, decode, encode};
+use base::hash::HashKey;
 use base::prng::Prng;
 use std::fmt::{Debug, Write};
 use std::fs;
@@ -12,6 +13,9 @@ use std::path::Path;
 
 /// Characters of a message that the golden file shows.
 const SHOWN: usize = 96;
+
+/// Names at the beginning of a message that tell its kind.
+const NAMED: usize = 3;
 
 /// The messages after their way to another process. Panics if they are different ones there.
 pub fn crossed_all<T: Encoding + Debug>(messages: &[T]) -> Vec<T> {
@@ -26,13 +30,32 @@ pub fn crossed<T: Encoding + Debug>(message: T) -> T {
     crossed_all(&[message]).pop().expect("one was sent")
 }
 
-/// The bytes of a sample of each kind, with the beginning of what it is.
+/// The names at the beginning of a message, by which the golden file lists it.
+fn name(shown: &str) -> Vec<&str> {
+    let words = shown.split(|c: char| !c.is_ascii_alphanumeric());
+    words.filter(|word| word.starts_with(|c: char| c.is_ascii_uppercase())).take(NAMED).collect()
+}
+
+/// Of each kind of message the beginning and the bytes of a sample, and how many samples there are,
+/// with the hash of the bytes of all.
 fn lines<T: Sample + Encoding + Debug>() -> String {
-    let mut lines = String::new();
+    let mut kinds: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
     for message in samples::<T>() {
-        let shown: String = format!("{message:?}").chars().take(SHOWN).collect();
-        let bytes = base::hex::encode(&encode(&crossed_all(&[message])));
-        writeln!(lines, "{shown}\n    {bytes}").expect("a string takes it");
+        let shown = format!("{message:?}");
+        let bytes = encode(&crossed_all(&[message]));
+        match kinds.iter_mut().find(|(first, _)| name(first) == name(&shown)) {
+            Some((_, all)) => all.push(bytes),
+            None => kinds.push((shown, vec![bytes])),
+        }
+    }
+    let mut lines = String::new();
+    for (shown, all) in kinds {
+        let shown: String = shown.chars().take(SHOWN).collect();
+        let bytes = base::hex::encode(&all[0]);
+        let parts: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
+        let (count, hash) = (all.len(), HashKey::new(0, 0).of(&parts));
+        writeln!(lines, "{shown}\n    {bytes}\n    {count}: {hash:016x}")
+            .expect("a string takes it");
     }
     lines
 }
@@ -68,7 +91,7 @@ pub fn bent<T: Sample + Encoding>(rng: &mut Prng, look: impl Fn(&T)) {
                     1 => bent[at] = rng.draw() as u8,
                     // A length of 4 GB, if it was one.
                     2 => bent[at..].iter_mut().take(4).for_each(|byte| *byte = 0xff),
-                    _ => bent.insert(at, bytes[at]),
+                    _ => bent.insert(at, bent[at]),
                 }
             }
             decode::<T>(&bent).iter().flatten().for_each(&look);

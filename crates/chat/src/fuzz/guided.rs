@@ -29,7 +29,7 @@ fn peer() {
 #[test]
 #[ignore = "writes what the corpus begins with"]
 fn writes_the_seeds() {
-    for (at, word) in samples::<ChatWord>().into_iter().enumerate().step_by(16) {
+    for (at, word) in samples::<ChatWord>().into_iter().enumerate().step_by(64) {
         let path = format!("{}/corpus/grown-peer/seed-{at:03}", env!("CARGO_MANIFEST_DIR"));
         std::fs::write(path, encode(&[word])).expect("written");
     }
