@@ -55,6 +55,9 @@ const DEVICES: u32 = 2;
 /// A message that was sent: sender and client id.
 pub type Said = (AccountAddress, ClientMessageId);
 
+/// Every so-manieth bag has its parcels sent twice.
+const DOUBLED_EVERY: u32 = 40;
+
 /// The process, and all its clients.
 pub struct World {
     pub rng: Prng,
@@ -62,6 +65,8 @@ pub struct World {
     shards: Vec<Shard>,
     /// Bags of words on their way, by sender and receiver.
     post: BTreeMap<(u16, u16), VecDeque<Vec<ChatWord>>>,
+    /// Bags that arrived.
+    bags: u32,
     devices: Vec<Device>,
     conns: u32,
     /// Confirmed messages: number, offset and text.
@@ -107,6 +112,7 @@ impl World {
             now,
             shards: (0..shards).map(|n| Shard::new(ShardId(n), shards, border, &names)).collect(),
             post: BTreeMap::new(),
+            bags: 0,
             devices,
             conns: 0,
             sent: BTreeMap::new(),
@@ -248,7 +254,8 @@ impl World {
         if !self.calm && self.rng.one_in(20) {
             return; // the mailbox was full
         }
-        if !self.calm && self.rng.one_in(40) {
+        self.bags += 1;
+        if !self.calm && self.bags.is_multiple_of(DOUBLED_EVERY) {
             // Parcels that are sent again arrive twice, and late.
             let mut again = crossed_all(&bag);
             again.retain(|message| matches!(message, ChatWord::Place(_)));
