@@ -5,7 +5,8 @@
 //! front, straight-line functions that wait for answers, the pace at which a crowd is let in, rates
 //! of many names, strangers' text made fit to be shown, bytes as hexadecimal digits, the word that
 //! a typing error meant, keys of a configuration with their texts and types, the secret of a
-//! cluster, the encoding of messages between processes. Nothing here knows a protocol, a socket, a file or the clock; everything is memory.
+//! cluster, the encoding of messages between processes. Nothing here knows a protocol, a socket, a
+//! file or the clock; everything is memory.
 //!
 //! Read [`time`] first, then [`slab`]: every long-lived record of the server lives in one.
 

@@ -6,7 +6,7 @@
 use crate::peer_message::RestrictedMember;
 use crate::session::principals::Principal;
 use crate::session::rights::Unknown;
-use base::encoding::sample::{Sample, Sampler};
+use base::encoding::sample::{Sample, SampleSource};
 use base::encoding::{DecodeError, Decoder, Encoder, Encoding};
 use model::ports::access::{Access, GrantedAccount, Rules};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Sample for RestrictedMember {
         1
     }
 
-    fn sample(_: usize, from: &mut Sampler) -> RestrictedMember {
+    fn sample(_: usize, from: &mut SampleSource) -> RestrictedMember {
         let (client, user, account) = from.part(0);
         let principal = Principal { user: Some(user), rules: None, account: Some(account) };
         RestrictedMember { client, principal, encoded: None }

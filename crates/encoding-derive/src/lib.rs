@@ -61,7 +61,7 @@ fn derived(input: &DeriveInput) -> Result<Tokens> {
                 #kinds
             }
 
-            fn sample(kind: usize, from: &mut ::base::encoding::sample::Sampler) -> Self {
+            fn sample(kind: usize, from: &mut ::base::encoding::sample::SampleSource) -> Self {
                 #sample
             }
         }

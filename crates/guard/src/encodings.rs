@@ -2,7 +2,7 @@
 
 use crate::pattern::Pattern;
 use crate::rules::{List, RuleLine, UserRules};
-use base::encoding::sample::{Sample, Sampler};
+use base::encoding::sample::{Sample, SampleSource};
 use base::encoding::{DecodeError, Decoder, Encoder, Encoding};
 use model::ports::access::Rules;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Sample for List {
         1
     }
 
-    fn sample(_: usize, _: &mut Sampler) -> List {
+    fn sample(_: usize, _: &mut SampleSource) -> List {
         List::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::log::durable::order::{self, Change, ChangeKind, Named, Ordered, PushToMany};
 use crate::orders::StoredOrder;
-use base::encoding::sample::{Sample, Sampler};
+use base::encoding::sample::{Sample, SampleSource};
 use base::encoding::{DecodeError, Decoder, Encoder, Encoding};
 use model::id::{MessageId, ProductKey};
 use model::ports::pushes::PushTarget;
@@ -26,7 +26,7 @@ impl Sample for StoredOrder {
         2
     }
 
-    fn sample(kind: usize, from: &mut Sampler) -> StoredOrder {
+    fn sample(kind: usize, from: &mut SampleSource) -> StoredOrder {
         let (id, at_s, home): (MessageId, u32, u64) = from.part(0);
         let product: ProductKey = from.part(0);
         let what = match kind {

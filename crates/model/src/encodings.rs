@@ -12,7 +12,7 @@ use crate::id::{DeviceId, ProductKey, SessionRef};
 use crate::session::Denial;
 use crate::timeline::{Space, TimelineId};
 use crate::topic::{Publication, Qos};
-use base::encoding::sample::{Sample, Sampler};
+use base::encoding::sample::{Sample, SampleSource};
 use base::encoding::{DecodeError, Decoder, Encoder, Encoding};
 
 /// A checked text: its type, the check, what it is called in an error, the form of a sample.
@@ -33,7 +33,7 @@ macro_rules! checked {
                 1
             }
 
-            fn sample(_: usize, from: &mut Sampler) -> $type {
+            fn sample(_: usize, from: &mut SampleSource) -> $type {
                 let text = format!($form, from.number());
                 $check(&text).expect("it has the form")
             }
@@ -69,7 +69,7 @@ macro_rules! by_word {
                 0 $(+ $type::$list.len())+
             }
 
-            fn sample(kind: usize, _: &mut Sampler) -> $type {
+            fn sample(kind: usize, _: &mut SampleSource) -> $type {
                 let mut all = [].iter()$(.chain($type::$list.iter()))+;
                 *all.nth(kind).expect("below the number of kinds")
             }
@@ -155,7 +155,7 @@ impl Sample for TimelineId {
         1
     }
 
-    fn sample(_: usize, from: &mut Sampler) -> TimelineId {
+    fn sample(_: usize, from: &mut SampleSource) -> TimelineId {
         TimelineId::at_home(Space::Inbox, from.number(), from.number() << 8)
     }
 }
@@ -165,7 +165,7 @@ impl Sample for SessionRef {
         1
     }
 
-    fn sample(_: usize, from: &mut Sampler) -> SessionRef {
+    fn sample(_: usize, from: &mut SampleSource) -> SessionRef {
         SessionRef::from_bits(from.number())
     }
 }
@@ -175,7 +175,7 @@ impl Sample for Publication {
         <(Qos, bool)>::kinds(nesting)
     }
 
-    fn sample(kind: usize, from: &mut Sampler) -> Publication {
+    fn sample(kind: usize, from: &mut SampleSource) -> Publication {
         let mut publication = Publication::new("a/b", &[1, 1], b"payload");
         (publication.id, publication.publisher) = from.part(kind);
         (publication.at_s, publication.expire_at) = from.part(kind);
@@ -189,7 +189,7 @@ impl Sample for KeptSession {
         0
     }
 
-    fn sample(_: usize, _: &mut Sampler) -> KeptSession {
+    fn sample(_: usize, _: &mut SampleSource) -> KeptSession {
         unreachable!("it has no kinds")
     }
 }

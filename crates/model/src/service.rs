@@ -280,7 +280,7 @@ pub trait Service: Send + 'static {
     type Command: TryFrom<Command>;
     /// Its answers.
     type Answer: Into<Answer> + Send;
-    /// Messages of the service to its counterparts on other shards, which may be of another process.
+    /// Messages of the service to its counterparts on other shards.
     type PeerMessage: Weigh + Encoding + Send + 'static;
 
     /// Takes something that the log kept, before anything else is asked. False: it cannot be read,

@@ -4,7 +4,8 @@
 //! [`pair`] joins two machines so that bytes are split and merged between them as the seed says;
 //! [`vector`] reads golden vectors from their text files, [`corpus`] inputs that fuzzing has kept;
 //! [`log`] is what every store must do that serves `model`'s port of the durable log;
-//! [`crossing`] takes peer messages through their encoding; [`transitions`] is the law of coming and going;
+//! [`crossing`] takes peer messages through their encoding;
+//! [`transitions`] is the law of coming and going;
 //! [`directory`] is that of every directory; [`echo`] is the smallest service, [`faulty`] a server
 //! and [`files`] a file system that fail on purpose, [`redis`] and [`nats`] the real ones, started
 //! and broken by tests. Generic over `model`: no protocol is known here.

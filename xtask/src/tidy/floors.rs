@@ -120,6 +120,8 @@ fn check_law(law: &Law, found: &mut Vec<Violation>) {
                 continue;
             };
             let lawful = match member.floor {
+                // The derive is part of the ground that uses it.
+                Floor::Below(0) => other.floor == Floor::Below(0),
                 Floor::Below(_) => other.floor < member.floor && other.floor <= Floor::Below(1),
                 Floor::Roof => other.floor <= Floor::Roof,
                 Floor::Yard => true,

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! messages: level (1), count (4), message …
-//! number    little endian, in its width          bool, Option, Result   a byte: 0 or 1, then the value
+//! number   little endian, in its width      bool, Option, Result   a byte (0 or 1), then the value
 //! text, list   count (4), elements               enum   tag (1), fields of the variant
 //! Arc       0 value: it has one holder    1 value: the next shared one    2 number (4): that one
 //! ```

@@ -19,16 +19,16 @@ pub trait Sample: Sized {
     fn kinds(nesting: u8) -> usize;
 
     /// The sample of this kind, below [`kinds`](Self::kinds).
-    fn sample(kind: usize, from: &mut Sampler) -> Self;
+    fn sample(kind: usize, from: &mut SampleSource) -> Self;
 }
 
 /// Source of numbers and texts, each another one.
-pub struct Sampler {
+pub struct SampleSource {
     last: u64,
     nesting: u8,
 }
 
-impl Sampler {
+impl SampleSource {
     /// The next number.
     pub fn number(&mut self) -> u64 {
         self.last += 1;
@@ -45,7 +45,7 @@ impl Sampler {
         self.nesting
     }
 
-    fn inside<T>(&mut self, sample: impl FnOnce(&mut Sampler) -> T) -> T {
+    fn inside<T>(&mut self, sample: impl FnOnce(&mut SampleSource) -> T) -> T {
         self.nesting -= 1;
         let value = sample(self);
         self.nesting += 1;
@@ -55,7 +55,7 @@ impl Sampler {
 
 /// A sample of each kind.
 pub fn samples<T: Sample>() -> Vec<T> {
-    let mut from = Sampler { last: 0, nesting: NESTING };
+    let mut from = SampleSource { last: 0, nesting: NESTING };
     (0..T::kinds(NESTING)).map(|kind| T::sample(kind, &mut from)).collect()
 }
 
@@ -72,7 +72,7 @@ macro_rules! plain {
                 1
             }
 
-            fn sample(_: usize, from: &mut Sampler) -> $type {
+            fn sample(_: usize, from: &mut SampleSource) -> $type {
                 $of(from.number())
             }
         }
@@ -100,7 +100,7 @@ impl Sample for bool {
         2
     }
 
-    fn sample(kind: usize, _: &mut Sampler) -> bool {
+    fn sample(kind: usize, _: &mut SampleSource) -> bool {
         kind == 1
     }
 }
@@ -110,7 +110,7 @@ impl<const N: usize> Sample for [u8; N] {
         1
     }
 
-    fn sample(_: usize, from: &mut Sampler) -> [u8; N] {
+    fn sample(_: usize, from: &mut SampleSource) -> [u8; N] {
         [from.number() as u8; N]
     }
 }
@@ -120,7 +120,7 @@ impl<T: Sample> Sample for Vec<T> {
         nesting.checked_sub(1).map_or(0, |nesting| T::kinds(nesting).max(1))
     }
 
-    fn sample(kind: usize, from: &mut Sampler) -> Vec<T> {
+    fn sample(kind: usize, from: &mut SampleSource) -> Vec<T> {
         from.inside(|from| match T::kinds(from.nesting) {
             0 => Vec::new(),
             _ => vec![from.part(kind)],
@@ -136,7 +136,7 @@ macro_rules! lists {
                 Vec::<T>::kinds(nesting)
             }
 
-            fn sample(kind: usize, from: &mut Sampler) -> $list {
+            fn sample(kind: usize, from: &mut SampleSource) -> $list {
                 Vec::<T>::sample(kind, from).into_iter().collect()
             }
         }
@@ -157,7 +157,7 @@ macro_rules! boxes {
                 nesting.checked_sub(1).map_or(0, T::kinds)
             }
 
-            fn sample(kind: usize, from: &mut Sampler) -> $boxed<T> {
+            fn sample(kind: usize, from: &mut SampleSource) -> $boxed<T> {
                 $boxed::new(from.inside(|from| T::sample(kind, from)))
             }
         }
@@ -171,7 +171,7 @@ impl<T: Sample> Sample for Option<T> {
         1 + T::kinds(nesting)
     }
 
-    fn sample(kind: usize, from: &mut Sampler) -> Option<T> {
+    fn sample(kind: usize, from: &mut SampleSource) -> Option<T> {
         kind.checked_sub(1).map(|kind| T::sample(kind, from))
     }
 }
@@ -181,7 +181,7 @@ impl<T: Sample, E: Sample> Sample for Result<T, E> {
         T::kinds(nesting) + E::kinds(nesting)
     }
 
-    fn sample(kind: usize, from: &mut Sampler) -> Result<T, E> {
+    fn sample(kind: usize, from: &mut SampleSource) -> Result<T, E> {
         match kind.checked_sub(T::kinds(from.nesting)) {
             None => Ok(T::sample(kind, from)),
             Some(kind) => Err(E::sample(kind, from)),
@@ -194,7 +194,7 @@ impl<A: Sample, B: Sample> Sample for (A, B) {
         kinds_of(&[A::kinds(nesting), B::kinds(nesting)])
     }
 
-    fn sample(kind: usize, from: &mut Sampler) -> (A, B) {
+    fn sample(kind: usize, from: &mut SampleSource) -> (A, B) {
         (from.part(kind), from.part(kind))
     }
 }
@@ -204,7 +204,7 @@ impl<A: Sample, B: Sample, C: Sample> Sample for (A, B, C) {
         kinds_of(&[A::kinds(nesting), B::kinds(nesting), C::kinds(nesting)])
     }
 
-    fn sample(kind: usize, from: &mut Sampler) -> (A, B, C) {
+    fn sample(kind: usize, from: &mut SampleSource) -> (A, B, C) {
         (from.part(kind), from.part(kind), from.part(kind))
     }
 }

@@ -1,3 +1,5 @@
+//! Values of all forms that a derive knows, and bytes that are none.
+
 use super::*;
 
 /// All that a derive knows.

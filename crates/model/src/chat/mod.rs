@@ -16,6 +16,7 @@ mod amend;
 mod archive;
 mod chatroom;
 mod conversation;
+mod endings;
 mod fast;
 mod fault;
 pub mod foreign;
@@ -52,6 +53,7 @@ pub use conversation::{
     Conversation, ConversationChange, ConversationsPage, DRAFT_BYTES_MAX, EXCERPT_BYTES_MAX,
     Excerpt, InboxChange, InboxEvent, Moderated, MuteLevel, Recall, RecallOrder, UNREAD_PLACES_MAX,
 };
+pub use endings::{LoginRefused, SessionEnd};
 pub use fast::{
     FAST_AGENT_BYTES_MAX, FastAnswer, FastBinding, FastOutcome, FastSecret, FastWish, Redeeming,
 };
@@ -113,7 +115,6 @@ use crate::id::SessionRef;
 use crate::link::ChannelBindings;
 use crate::media::{UploadSlot, UploadWish};
 use crate::ports::users::{Announcement, BookAnswer, BookRequest, Registering};
-use crate::session::Denial;
 use crate::timeline::{Seq, TimelineId};
 use base::encoding::Encoding;
 use std::net::SocketAddr;
@@ -786,28 +787,6 @@ pub struct LoggedIn {
     pub server_ms: u64,
     /// The last word of an exchange.
     pub data: Option<Box<[u8]>>,
-}
-
-/// A device is not let in.
-#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
-pub struct LoginRefused {
-    /// Reason of the refusal.
-    pub why: Denial,
-    /// Milliseconds after which to try again; zero: do not.
-    pub retry_after_ms: u32,
-    /// The server to use instead, `host:port`.
-    pub server: Option<Box<str>>,
-    /// Name that the client claimed, for the log.
-    pub who: Option<Box<str>>,
-}
-
-/// A session is ended by the server.
-#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
-pub struct SessionEnd {
-    /// Reason for the device.
-    pub why: Denial,
-    /// How the connection is counted.
-    pub reason: CloseReason,
 }
 
 #[cfg(test)]
