@@ -46,9 +46,14 @@ impl Sample for StoredOrder {
                     notifies,
                 };
                 let (target, receipts) = (PushTarget::Product, true);
-                let (send_at_ms, devices_per_s) = (None, Some(from.part(0)));
-                let push = Arc::new(push);
-                Ordered::Push(PushToMany { push, target, receipts, send_at_ms, devices_per_s })
+                Ordered::Push(PushToMany {
+                    push: Arc::new(push),
+                    target,
+                    receipts,
+                    send_at_ms: None,
+                    local: None,
+                    devices_per_s: Some(from.part(0)),
+                })
             }
             _ => {
                 let (kind, push) = (ChangeKind::Pause, from.part(0));
