@@ -6,6 +6,7 @@
 mod backoff;
 mod client;
 mod clock;
+mod credentials;
 mod heartbeat;
 pub mod machine;
 mod reports;

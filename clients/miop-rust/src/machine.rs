@@ -11,12 +11,12 @@
 //! the application acknowledges it, then remembered.
 
 use crate::backoff::Backoff;
+pub use crate::credentials::Credentials;
 use crate::heartbeat::Heartbeat;
 use crate::reports::{QueueFull, Reports};
 use crate::state::{hex, Saved};
 use crate::wire::{opcode, word, Claim, Fault, Frame, Properties, Record, CAP_PULLS};
 use std::collections::{HashSet, VecDeque};
-use std::fmt;
 
 const CONNECT_MS: u64 = 15_000;
 const BIND_MS: u64 = 15_000;
@@ -31,37 +31,6 @@ const SEEN_MAX: usize = 256;
 const HELD_MAX: usize = 4_096;
 /// Ends with addresses that are followed without a wait, between two sessions.
 const FOLLOWS_MAX: u32 = 3;
-
-/// A device's proof (MIOP 6).
-#[derive(Clone, Default)]
-pub enum Credentials {
-    /// None: the product must allow it.
-    #[default]
-    None,
-    /// An HMAC with a secret of the product.
-    Secret {
-        /// Which of the product's secrets.
-        key_id: u32,
-        /// The secret.
-        secret: Vec<u8>,
-    },
-    /// A token that the API made for this device. It is sent only over TLS or to this machine.
-    Token(Vec<u8>),
-    /// The certificate of the TLS connection.
-    Certificate,
-}
-
-impl fmt::Debug for Credentials {
-    /// Which kind, and never the secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Credentials::None => "None",
-            Credentials::Secret { .. } => "Secret",
-            Credentials::Token(_) => "Token",
-            Credentials::Certificate => "Certificate",
-        })
-    }
-}
 
 /// Where randomness comes from: a number from 0 up to 1, and bytes for nonces and client ids.
 pub(crate) trait Random: Send {
