@@ -15,7 +15,7 @@ use model::chat::{
     ContactOrder, ContactsPage, Content, Conversation, ConversationsPage, FastOutcome,
     GROUP_NAMED_MAX, GroupChanged, GroupMember, GroupRole, HistoryPage, InboxChange, InboxEvent,
     InboxPage, LoginRefused, MemberStatus, MembersPage, PeopleAsk, PeopleRequest, Presence,
-    SessionEnd, SubscriptionVerb,
+    RoomRules, SessionEnd, SubscriptionVerb,
 };
 use model::chat::{PrivacyState, READERS_PAGE_MAX};
 use model::close::CloseReason;
@@ -101,6 +101,8 @@ fn members(number: u32) -> MembersPage {
         unlocked,
         public,
         temporary,
+        protected: false,
+        rules: RoomRules::default(),
         occupants: 0,
         own: None,
         total,

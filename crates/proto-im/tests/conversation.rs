@@ -7,7 +7,7 @@ use model::chat::{
     Conversation as Known, ConversationChange, ConversationsPage, Excerpt, GroupChanged,
     GroupMember, GroupOrder, GroupRole, GroupVerb, HistoryPage, InboxChange, InboxEvent, InboxPage,
     LoggedIn, LoginRefused, MemberStatus, MembersPage, MembersRange, MuteLevel, NewMessage,
-    RecallOrder,
+    RecallOrder, RoomRules,
 };
 use model::close::CloseReason;
 use model::id::SessionRef;
@@ -202,6 +202,8 @@ impl Diary {
             unlocked,
             public,
             temporary,
+            protected: false,
+            rules: RoomRules::default(),
             occupants: 0,
             own: None,
             total,

@@ -120,6 +120,7 @@ impl StanzaFault {
             // Nor do groups; what rooms say of it is theirs.
             ChatFault::NotMember
             | ChatFault::Forbidden
+            | ChatFault::BadPassword
             | ChatFault::LastOwner
             | ChatFault::Outranked
             | ChatFault::Muted

@@ -12,7 +12,7 @@ use crate::texts::{Base64, CloseWord, Decimal, OutcomeWord, QosNumber, Rejection
 use base::hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use model::chat::{AbuseReason, ChatMessage, GroupChange, Recall};
+use model::chat::{AbuseReason, ChatMessage, GroupChange, Recall, RoomRule};
 use model::ports::events::{self, ChatWhat, ClientWhat, DeviceWhat};
 use model::presence::PresenceVersion;
 use model::session::{Denial, Drop};
@@ -452,7 +452,8 @@ impl ChatEvent {
             }
             ChatWhat::GroupChanged(message) => {
                 let changes = GroupChange::all_of(&message.content);
-                let mut all = changes.iter().map(FurtherChange::of);
+                let is_shown = |it: &&GroupChange| !matches!(it.rule(), Some(RoomRule::Key(_)));
+                let mut all = changes.iter().filter(is_shown).map(FurtherChange::of);
                 let (verb, members) =
                     all.next().map(|it| (Some(it.verb), it.members)).unwrap_or_default();
                 let (message, further) = ((&**message).into(), all.collect());

@@ -108,7 +108,15 @@ pub(super) async fn change_entered(
 ) -> Result<StoredMessage, ChatFault> {
     let conversation = order.route.conversation;
     let (chat, now, fx) = flow.state();
-    let changes = match chat.judge_change(order)? {
+    let verdict = chat.judge_change(order);
+    // With its first settings a new room is there for others, if they are no others, too.
+    if matches!(order.wish, Wanted::Settings(_))
+        && matches!(verdict, Ok(_) | Err(ChatFault::Unchanged))
+        && let Some(room) = chat.occupants.room(conversation)
+    {
+        room.is_being_made = false;
+    }
+    let changes = match verdict? {
         Verdict::Made(id, seq) => return Ok(StoredMessage { id, seq, again: true }),
         Verdict::Change(changes) => changes,
     };
@@ -213,7 +221,7 @@ impl ChangeOrder {
                 let names = wish.members.iter().map(|(address, _)| named(address));
                 wish.title.len() + names.sum::<usize>()
             }
-            Wanted::Settings(_) => 2 * GROUP_TITLE_BYTES_MAX,
+            Wanted::Settings(_) => 3 * GROUP_TITLE_BYTES_MAX,
             Wanted::Affiliations(all) => {
                 all.iter().map(|it| named(&it.account.0) + it.reason.len()).sum()
             }
@@ -234,11 +242,13 @@ impl Chat {
         let limits = &self.settings.limits.chat;
         let [members, banned] =
             [limits.group_members_max, limits.group_banned_max].map(|it| it as usize);
-        // The subject is a moderator's, too, while it is in the room (8.1).
+        // The subject is a moderator's, too, while it is in the room (8.1), and by a rule of the
+        // room everybody's who has a voice.
         let is_subject = matches!(&order.wish, Wanted::One(it) if it.verb == GroupVerb::Rename);
         let (conversation, from) = (order.route.conversation, order.route.from);
-        let moderates = is_subject && self.occupants.moderates(conversation, from);
-        let by = (from, order.is_operator || moderates);
+        let is_free = || state.rules().open_subject && self.may_speak(conversation, from).is_ok();
+        let may = is_subject && (self.occupants.moderates(conversation, from) || is_free());
+        let by = (from, order.is_operator || may);
         let verdict = state.judge(self.settings.home, by, order, Most { members, banned })?;
         if let Verdict::Change(changes) = &verdict {
             let is_any = |verb| changes.iter().any(|it| it.verb == verb);
@@ -285,7 +295,10 @@ impl Chat {
     ) -> (Arc<Message>, Box<AppendWith>) {
         let ChangeOrder { group, address, device, client_id, route, once, .. } = order;
         let sender = Sender { address, device };
-        let (to, content) = (group.clone().into(), GroupChange::content_of(changes));
+        let known = self.groups.known.get(&route.conversation).filter(|_| moved_to.is_none());
+        let key = known.and_then(|it| it.state.key_for(changes));
+        let told: Vec<GroupChange> = changes.iter().cloned().chain(key).collect();
+        let (to, content) = (group.clone().into(), GroupChange::content_of(&told));
         let said = NewMessage { to, client_id: *client_id, content };
         let body = envelope::encode(sender, group, &said);
         let id = moved_to.unwrap_or_else(|| self.next_id(now));

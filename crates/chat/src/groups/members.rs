@@ -152,6 +152,11 @@ impl GroupState {
         let is_part = from == 0 && !members.is_empty() && members.len() < total as usize;
         let own = self.status_of(asked.reader).filter(|_| is_part && !asked.banned);
         let own = own.filter(|own| members.iter().all(|it| it.member != own.member));
+        let is_owner = self.member(asked.reader).is_ok_and(|it| it.is_owner());
+        let mut rules = self.rules().clone();
+        if !is_owner {
+            rules.password = Box::default();
+        }
         Ok(Box::new(MembersPage {
             number: 0,
             group: asked.group.clone(),
@@ -162,6 +167,8 @@ impl GroupState {
             unlocked: self.is_unlocked(),
             public: self.is_public(),
             temporary: self.is_temporary(),
+            protected: !self.rules().password.is_empty(),
+            rules,
             occupants: 0,
             total,
             from,

@@ -51,6 +51,8 @@ pub(crate) type Standing = (Option<GroupRole>, bool);
 pub(crate) struct SeatsMax {
     /// Of one room.
     pub a_room: usize,
+    /// Of one room by its rules, in occupants.
+    pub occupants: usize,
     /// Of all rooms of the shard.
     pub all: usize,
 }
@@ -75,6 +77,8 @@ pub(crate) struct Room {
     roles: HashMap<TimelineId, RoomRole>,
     /// The number of the last news.
     pub last: u64,
+    /// Whether the device that has made the room has not set what it is.
+    pub is_being_made: bool,
     /// Whether the room is too large for everybody to be told of everybody.
     is_large: bool,
     /// All seats, and those of accounts that are no members; until something changes.
@@ -343,6 +347,11 @@ impl Occupants {
         self.rooms.get_mut(&conversation)
     }
 
+    /// Whether a room that somebody is in has no settings yet.
+    pub(crate) fn is_being_made(&self, conversation: TimelineId) -> bool {
+        self.rooms.get(&conversation).is_some_and(|room| room.is_being_made)
+    }
+
     /// The number of devices in a room.
     pub(crate) fn seats_of(&self, conversation: TimelineId) -> usize {
         self.rooms.get(&conversation).map_or(0, |room| room.seats)
@@ -385,7 +394,9 @@ impl Occupants {
             }
             was = room.at(inbox, &at);
             given = room.roles.get(&inbox).copied();
-            if room.seats >= most.a_room && !is_admin && was.is_none() {
+            let is_full = room.seats >= most.a_room
+                || room.nicks.len() >= most.occupants && !room.nicks.contains_key(&key);
+            if is_full && !is_admin && was.is_none() {
                 return Err(ChatFault::ChatroomFull);
             }
         }
@@ -402,6 +413,7 @@ impl Occupants {
             seats: 0,
             roles: HashMap::new(),
             last: 0,
+            is_being_made: false,
             is_large: false,
             all: None,
             strangers: None,
@@ -512,7 +524,7 @@ mod tests {
     use model::chat::Show;
 
     const HOME: HashKey = HashKey::new(1, 2);
-    const MOST: SeatsMax = SeatsMax { a_room: 3, all: 4 };
+    const MOST: SeatsMax = SeatsMax { a_room: 3, occupants: 3, all: 4 };
 
     fn address(name: &str) -> AccountAddress {
         AccountAddress::parse(name, "a.example").expect("right")

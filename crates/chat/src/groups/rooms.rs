@@ -27,9 +27,10 @@ use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::foreign::{ForeignWord, RoomWord};
 use model::chat::{
-    ChatDelivery, ChatFault, ChatMessage, ClientMessageId, Content, GroupChange, GroupVerb,
-    OccupancyAsk, OccupancyRequest, Occupant, OccupantName, OccupantShow, RoleItem, RoomActor,
-    RoomEntered, RoomEvent, RoomExit, RoomNews, STATUS_BYTES_MAX, Transient,
+    ChatDelivery, ChatFault, ChatMessage, ClientMessageId, Content, Entry, GroupChange, GroupRole,
+    GroupVerb, OccupancyAsk, OccupancyRequest, Occupant, OccupantName, OccupantShow, RoleItem,
+    RoomActor, RoomEntered, RoomEvent, RoomExit, RoomNews, RoomRole, STATUS_BYTES_MAX, Transient,
+    Whispers,
 };
 use model::counters::ChatCounter;
 use model::id::ConnRef;
@@ -144,7 +145,7 @@ async fn asked_here(flow: &mut Flow, asked: RoomAsked) -> Result<PeerReply, Chat
     flow.group(conversation, asked.weight()).await?;
     let (chat, now, fx) = flow.state();
     match &asked.ask {
-        OccupancyAsk::Enter { .. } => {
+        OccupancyAsk::Enter(_) => {
             chat.enters_room(conversation, asked, fx).map(|it| PeerReply::Room(Box::new(it)))
         }
         OccupancyAsk::Rename(nick) => {
@@ -196,17 +197,15 @@ impl Chat {
         let key = self.sessions.bound(from, session).filter(|_| !is_errand);
         let at: SeatAt = (key.map(|_| session), device);
         let muted = self.mutes.until(now, &address) > 0;
-        if let OccupancyAsk::Enter { show, .. } | OccupancyAsk::Show(show) = &mut ask
-            && muted
-        {
+        let show = match &mut ask {
+            OccupancyAsk::Enter(entry) => Some(&mut entry.show),
+            OccupancyAsk::Show(show) => Some(show),
+            _ => None,
+        };
+        let is_long = show.as_ref().is_some_and(|it| it.status.len() > STATUS_BYTES_MAX);
+        if let Some(show) = show.filter(|_| muted) {
             show.status = Box::default(); // an operator's mute holds here too
         }
-        let is_long = match &ask {
-            OccupancyAsk::Enter { show, .. } | OccupancyAsk::Show(show) => {
-                show.status.len() > STATUS_BYTES_MAX
-            }
-            _ => false,
-        };
         // Subscribers of a channel do not know of each other.
         let is_wrong = !group.is_group() || group.is_channel() || is_long;
         if matches!(ask, OccupancyAsk::Show(_) | OccupancyAsk::Leave) {
@@ -219,7 +218,7 @@ impl Chat {
             return self.seat_says(now, (key, by), (at, group, ask), fx);
         }
         let most = self.settings.limits.chat.rooms_a_session_max;
-        let is_entering = matches!(ask, OccupancyAsk::Enter { .. });
+        let is_entering = matches!(ask, OccupancyAsk::Enter(_));
         let has_place =
             key.is_none_or(|key| !is_entering || self.looks.begin(now, (key, &group), most));
         let is_move = is_entering || matches!(ask, OccupancyAsk::Rename(_));
@@ -353,9 +352,16 @@ impl Chat {
         fx: &mut Effects,
     ) -> Result<RoomEntered, ChatFault> {
         let RoomAsked { by: inbox, address: account, at, group, muted, ask } = asked;
-        let OccupancyAsk::Enter { nick, mut show } = ask else { return Err(ChatFault::Invalid) };
+        let OccupancyAsk::Enter(entry) = ask else { return Err(ChatFault::Invalid) };
+        let Entry { nick, mut show, password, makes } = *entry;
         let state = self.groups.state(conversation)?;
-        let standing = state.may_enter(inbox, &account)?;
+        let standing = match state.may_enter(inbox, (&account, password.as_deref())) {
+            // A room that is being made is there for nobody else (10.1.1).
+            Err(ChatFault::NotMember) if self.occupants.is_being_made(conversation) => {
+                return Err(ChatFault::UnknownAccount);
+            }
+            standing => standing?,
+        };
         if state.reserves(&group, &nick, &account) {
             return Err(ChatFault::Conflict);
         }
@@ -363,7 +369,7 @@ impl Chat {
         if is_silent.unwrap_or(standing.1) {
             show.status = Box::default(); // a status would be a message
         }
-        let title = state.title().into();
+        let (title, occupants_max) = (state.title().into(), state.rules().occupants_max as usize);
         // A device that enters by another name than it has takes that name.
         let room = self.occupants.room(conversation);
         let was = room.and_then(|room| room.at(inbox, &at));
@@ -374,11 +380,13 @@ impl Chat {
         let shown_max = limits.room_presences_max as usize;
         let most = SeatsMax {
             a_room: limits.room_devices_max as usize,
+            occupants: if occupants_max == 0 { usize::MAX } else { occupants_max },
             all: limits.room_devices_known_max as usize,
         };
         let newcomer = Newcomer { inbox, account, nick, at, show, standing };
         let (told, own, is_new) = self.occupants.enter((conversation, &group), newcomer, most)?;
         let room = self.occupants.room(conversation).ok_or(ChatFault::StoreFailed)?;
+        room.is_being_made |= makes && own.role == Some(GroupRole::Owner) && room.seats == 1;
         let number = if is_new { room.next_number(shown_max) } else { None };
         let last = room.last;
         let others = room.others(&own, shown_max);
@@ -420,6 +428,15 @@ impl Chat {
     ) -> Result<PeerReply, ChatFault> {
         let room = self.occupants.room(conversation).ok_or(ChatFault::NotMember)?;
         let own = room.at(asked.by, &asked.at).ok_or(ChatFault::NotMember)?;
+        let may = match self.groups.state(conversation)?.rules().whispers {
+            Whispers::Anyone => true,
+            Whispers::Participants => own.room_role() >= RoomRole::Participant,
+            Whispers::Moderators => own.is_moderator(),
+            Whispers::Nobody => false,
+        };
+        if !may {
+            return Err(ChatFault::Forbidden);
+        }
         let (_, to) = room.seats_named(nick).ok_or(ChatFault::UnknownAccount)?;
         let event = RoomEvent::Whispered(own, Box::new(content.clone()));
         self.tell_room(RoomNews { group: asked.group.clone(), number: 0, event }, &to, fx);
@@ -572,6 +589,7 @@ impl Chat {
             | GroupVerb::Unpersist
             | GroupVerb::Unban
             | GroupVerb::Unlock
+            | GroupVerb::Set
             | GroupVerb::Invite => return,
             GroupVerb::Dissolve => {
                 let venue = change.venue().cloned();

@@ -16,7 +16,7 @@ use leavers::Leavers;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ChatFault, ChatMessage, FanOut, GROUP_NAMED_MAX, GroupChange, GroupMember, GroupRole as Role,
-    GroupSettings, GroupVerb, MemberStatus,
+    GroupSettings, GroupVerb, MemberStatus, RoomRule, RoomRules,
 };
 use model::timeline::{Seq, Space, TimelineId};
 pub(crate) use others::Abroad;
@@ -82,6 +82,8 @@ pub(crate) struct GroupState {
     is_public: bool,
     /// The group ends when no session is in its room any more.
     is_temporary: bool,
+    /// Rules of its room.
+    rules: RoomRules,
     /// The group is a channel: owner and admins publish, the others subscribe.
     pub(crate) is_channel: bool,
     /// The inboxes of all members in the order of their list, until the next change.
@@ -249,6 +251,11 @@ impl GroupState {
                 false => Err(ChatFault::Invalid),
             };
         }
+        if *verb == GroupVerb::Set {
+            let rules = vec![RoomRule::of(title).ok_or(ChatFault::Invalid)?];
+            let wanted = GroupSettings { rules, ..GroupSettings::default() };
+            return self.judge_settings((by, is_operator), &wanted);
+        }
         if *verb == GroupVerb::Join {
             return self.judge_joining(home, members, members_max);
         }
@@ -372,7 +379,7 @@ impl GroupState {
         match members.len() {
             // No account joins another group by itself, or learns whether it exists: except a
             // banned one, which gets that fault (XEP-0045 7.2.7).
-            _ if !self.is_channel && !self.is_unlocked() && !self.has_invited(home, &members) => {
+            _ if !self.is_channel && !self.lets_in() && !self.has_invited(home, &members) => {
                 Err(ChatFault::NotMember)
             }
             // An account of another server enters the room, and becomes no member by that.
@@ -425,6 +432,7 @@ impl GroupState {
     fn allows(&self, home: HashKey, role: Role, change: &GroupChange) -> Result<(), ChatFault> {
         let least = match change.verb {
             GroupVerb::Leave => Role::Member,
+            GroupVerb::Add | GroupVerb::Invite if self.rules.members_invite => Role::Member,
             verb if verb.changes_role() => Role::Owner,
             // These changes end a temporary group, sooner or later.
             GroupVerb::Dissolve | GroupVerb::Persist | GroupVerb::Unpersist => Role::Owner,
@@ -554,7 +562,9 @@ impl GroupState {
                 self.banned.clear();
                 self.invited.clear();
                 (self.unlocked_since, self.is_public, self.is_temporary) = (None, false, false);
+                self.rules = RoomRules::default();
             }
+            GroupVerb::Set => change.rule().into_iter().for_each(|rule| self.rules.set(rule)),
             _ => {}
         }
     }
@@ -629,6 +639,10 @@ impl GroupState {
 }
 
 impl Membership {
+    pub(crate) fn is_owner(&self) -> bool {
+        self.role == Role::Owner
+    }
+
     /// Whether it is an owner, and an account of this server.
     fn is_owner_here(&self, inbox: &TimelineId) -> bool {
         self.role == Role::Owner && inbox.space() != Space::Foreign

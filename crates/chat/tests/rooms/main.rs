@@ -6,5 +6,6 @@ mod plain;
 mod shard;
 
 mod occupants;
+mod rules;
 mod temporary;
 mod world;

@@ -139,7 +139,8 @@ fn names_are_chosen_changed_and_never_anothers() {
         assert_eq!(world.devices[BOB].found, ["March Hare carol visitor"]);
         assert_eq!(world.of_room(BOB, find("Mad Hatter")), Err(ChatFault::UnknownAccount));
         let show = OccupantShow::default();
-        let enter = OccupancyAsk::Enter { nick: "x\0".into(), show };
+        let enter =
+            OccupancyAsk::Enter(Box::new(Entry { nick: "x\0".into(), show, ..Entry::default() }));
         assert_eq!(world.of_room(ANN, enter), Err(ChatFault::Invalid));
     }
 }

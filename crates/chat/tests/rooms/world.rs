@@ -69,6 +69,8 @@ pub struct Device {
     pub last: u64,
     /// Texts that it was told of the group's conversation, by its inbox.
     pub texts: Vec<String>,
+    /// Changes of several lines that it was told of there.
+    pub changes: Vec<String>,
 }
 
 /// State of a device.
@@ -137,6 +139,14 @@ pub fn happened(event: &RoomEvent) -> String {
     }
 }
 
+/// A change in a few words.
+fn line(change: &GroupChange) -> String {
+    let names = change.members.iter().map(|it| it.address.name());
+    let rule = change.rule().map(|rule| rule.text().to_string());
+    let words = [change.verb.word()].into_iter().chain(names).chain(rule.as_deref());
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// The text of a message, and its sender's name in the room.
 pub fn said(message: &ChatMessage) -> String {
     if GroupChange::of(&message.content).is_some() {
@@ -164,7 +174,8 @@ impl World {
             let (account, conn, session) = (address(name), None, SessionRef::from_bits(0));
             let (place, answer) = (Place::Elsewhere, None);
             let (found, news, last, texts) = (Vec::new(), Vec::new(), 0, Vec::new());
-            Device { account, conn, session, place, answer, found, news, last, texts }
+            let changes = Vec::new();
+            Device { account, conn, session, place, answer, found, news, last, texts, changes }
         };
         let mut world = World {
             shards: (0..shards).map(|n| Shard::new(&settings, n)).collect(),
@@ -252,6 +263,10 @@ impl World {
             }
             ChatDelivery::PublicGroups(page) => self.listed = Some(page.groups.len()),
             ChatDelivery::Message { message, .. } => {
+                let changes = GroupChange::all_of(&message.content);
+                if changes.len() > 1 {
+                    device.changes.push(changes.iter().map(line).collect::<Vec<_>>().join(", "));
+                }
                 let Some(change) = GroupChange::of(&message.content) else {
                     return device.texts.push(said(&message));
                 };
@@ -385,7 +400,11 @@ impl World {
         self.devices[at].place = Place::Entering(number);
         self.devices[at].news.clear();
         let (nick, show) = (nick.into(), OccupantShow::default());
-        self.asks_room(at, number, OccupancyAsk::Enter { nick, show });
+        self.asks_room(
+            at,
+            number,
+            OccupancyAsk::Enter(Box::new(Entry { nick, show, ..Entry::default() })),
+        );
     }
 
     pub fn shows(&mut self, at: usize, show: Show, status: &str) {
@@ -489,7 +508,11 @@ impl World {
 
     pub fn eve_enters(&mut self) {
         let show = OccupantShow::default();
-        self.eve(OccupancyAsk::Enter { nick: EVE.into(), show });
+        self.eve(OccupancyAsk::Enter(Box::new(Entry {
+            nick: EVE.into(),
+            show,
+            ..Entry::default()
+        })));
     }
 
     /// Kills the process and starts it again; all devices log in, and enter no room.

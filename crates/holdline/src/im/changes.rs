@@ -3,7 +3,7 @@
 use base::text::escaped;
 use model::account::AccountAddress;
 use model::chat::{
-    ChatMessage, Content, FanOut, GroupChange, GroupMember, GroupVerb, Moderated, Recall,
+    ChatMessage, Content, FanOut, GroupChange, GroupMember, GroupVerb, Moderated, Recall, RoomRule,
 };
 
 /// The line; `None`: the message tells of no change that is known here.
@@ -29,7 +29,9 @@ pub(super) fn told(message: &ChatMessage) -> Option<String> {
             FanOut::Write => "the group is small again".to_owned(),
         });
     }
-    let changes = GroupChange::all_of(&message.content).into_iter().map(|change| {
+    let changes = GroupChange::all_of(&message.content).into_iter();
+    let changes = changes.filter(|it| !matches!(it.rule(), Some(RoomRule::Key(_))));
+    let changes = changes.map(|change| {
         let why = because(change.reason());
         sentence(by, change, &message.from) + &why
     });
@@ -38,6 +40,7 @@ pub(super) fn told(message: &ChatMessage) -> Option<String> {
 
 fn sentence(by: &str, change: GroupChange, near: &AccountAddress) -> String {
     let venue = change.venue().map_or_else(String::new, |it| format!(", for {it}"));
+    let rule = change.rule();
     let GroupChange { verb, title, members } = change;
     let named = names(&members, near);
     match verb {
@@ -80,6 +83,33 @@ fn sentence(by: &str, change: GroupChange, near: &AccountAddress) -> String {
         GroupVerb::Unpersist => {
             format!("{by} made the group temporary: it ends when its room is empty")
         }
+        GroupVerb::Set => change_of_rule(by, rule),
+    }
+}
+
+/// A rule of the group's room that is otherwise.
+fn change_of_rule(by: &str, rule: Option<RoomRule>) -> String {
+    let who = |is: bool| if is { "all members" } else { "its owner and admins" };
+    match rule {
+        Some(RoomRule::Password(it)) if it.is_empty() => {
+            format!("{by} removed the password of the group's XMPP room")
+        }
+        Some(RoomRule::Password(_)) => format!("{by} set a password for the group's XMPP room"),
+        Some(RoomRule::OccupantsMax(0)) => {
+            format!("{by} removed the limit of occupants of the group's XMPP room")
+        }
+        Some(RoomRule::OccupantsMax(most)) => {
+            format!("{by} limited the group's XMPP room to {most} occupants")
+        }
+        Some(RoomRule::MembersInvite(is)) => format!("{by} let {} invite others", who(is)),
+        Some(RoomRule::OpenSubject(is)) => format!("{by} let {} change the title", who(is)),
+        Some(RoomRule::Whispers(it)) => {
+            format!(
+                "{by} set who may send private messages in the group's XMPP room: {}",
+                it.word()
+            )
+        }
+        Some(RoomRule::Key(_)) | None => format!("{by} changed the group's XMPP room"),
     }
 }
 

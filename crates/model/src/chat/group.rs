@@ -8,7 +8,7 @@
 //! one message: `extra` has a line for each, and a line whose text is not that of the message has
 //! it as its last word, behind `=`, in hexadecimal digits.
 
-use super::{ClientMessageId, Content, REASON_BYTES_MAX};
+use super::{ClientMessageId, Content, REASON_BYTES_MAX, RoomRule};
 use crate::account::{AccountAddress, AccountId, Addressee};
 use base::encoding::Encoding;
 use base::hex;
@@ -76,6 +76,7 @@ verbs! {
     Invite "invite" "These may become members, if they want to; or decline, by leaving.";
     AddOwner "add-owner" "These members own it, too.";
     RemoveOwner "remove-owner" "These owners are admins from now on.";
+    Set "set" "A rule of its room is otherwise, which has no verb of its own: its text says which.";
 }
 
 impl GroupVerb {
@@ -109,7 +110,7 @@ impl GroupVerb {
 
     /// Whether the order carries a title, or another text of the same maximum length.
     pub const fn has_title(self) -> bool {
-        matches!(self, GroupVerb::Create | GroupVerb::Rename | GroupVerb::Describe)
+        matches!(self, GroupVerb::Create | GroupVerb::Rename | GroupVerb::Describe | GroupVerb::Set)
     }
 
     /// Longest text of it, bytes: a title, or the reason that is given.
@@ -181,6 +182,17 @@ impl GroupChange {
         if self.verb == GroupVerb::Dissolve { &[] } else { &self.members }
     }
 
+    /// The rule that the change sets.
+    pub fn rule(&self) -> Option<RoomRule> {
+        let text = Some(&self.title).filter(|_| self.verb == GroupVerb::Set);
+        text.and_then(|text| RoomRule::of(text))
+    }
+
+    /// A change that sets a rule.
+    pub fn of_rule(rule: &RoomRule) -> GroupChange {
+        GroupChange { verb: GroupVerb::Set, title: rule.text(), members: Vec::new() }
+    }
+
     /// Where those who were in a group that is dissolved may go instead.
     pub fn venue(&self) -> Option<&AccountAddress> {
         let named = self.members.first().filter(|_| self.verb == GroupVerb::Dissolve);
@@ -193,9 +205,13 @@ impl GroupChange {
     }
 
     /// Content of the message about changes that were made at once. Its text is the first one that
-    /// a change has.
+    /// a change has, and never a password.
     pub fn content_of(all: &[GroupChange]) -> Content {
-        let text = all.iter().map(|it| &it.title).find(|text| !text.is_empty());
+        let is_shown = |it: &&GroupChange| {
+            let is_secret = it.verb == GroupVerb::Set && RoomRule::is_secret(&it.title);
+            !it.title.is_empty() && !is_secret
+        };
+        let text = all.iter().find(is_shown).map(|it| &it.title);
         let text = text.cloned().unwrap_or_default();
         let mut extra = String::new();
         for (n, GroupChange { verb, title, members }) in all.iter().enumerate() {
@@ -243,7 +259,8 @@ impl GroupChange {
             Some(GroupMember { address: AccountAddress::parse(address, "").ok()?, id })
         });
         let members = members.collect::<Option<_>>()?;
-        Some(GroupChange { verb, title, members })
+        let change = GroupChange { verb, title, members };
+        Some(change).filter(|it| it.verb != GroupVerb::Set || it.rule().is_some())
     }
 }
 
@@ -317,6 +334,8 @@ pub struct GroupSettings {
     pub public: Option<bool>,
     /// Whether it ends when nobody is in its room any more.
     pub temporary: Option<bool>,
+    /// Rules of its room.
+    pub rules: Vec<RoomRule>,
 }
 
 /// A change of a group that is made as a whole, or not at all.
@@ -404,7 +423,8 @@ mod tests {
 
     #[test]
     fn a_change_is_read_as_it_was_written() {
-        for &verb in GroupVerb::ALL {
+        let verbs = GroupVerb::ALL.iter().filter(|verb| **verb != GroupVerb::Set);
+        for &verb in verbs {
             for members in [vec![], vec![member("ann", 1), member("b.b", u64::MAX)]] {
                 let change = GroupChange { verb, title: "Über us".into(), members };
                 assert_eq!(GroupChange::of(&change.content()), Some(change));
@@ -437,6 +457,26 @@ mod tests {
             let content = Content { kind, extra, ..Content::default() };
             assert_eq!(GroupChange::all_of(&content), [], "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_password_is_no_text_of_a_message_and_a_rule_that_is_not_known_no_change() {
+        let password = GroupChange::of_rule(&RoomRule::Password("hush".into()));
+        let content = password.content();
+        assert_eq!(&*content.text, "");
+        let stored = b"set =70617373776f72642068757368";
+        assert_eq!(&*content.extra, stored, "as it is stored");
+        assert_eq!(GroupChange::of(&content), Some(password));
+        let (verb, title) = (GroupVerb::Add, "welcome".into());
+        let added = GroupChange { verb, title, members: vec![member("ann", 1)] };
+        let all = [added, GroupChange::of_rule(&RoomRule::Key("hush".into()))];
+        let content = GroupChange::content_of(&all);
+        assert_eq!(&*content.text, "welcome");
+        assert_eq!(GroupChange::all_of(&content), all);
+        let most = GroupChange::of_rule(&RoomRule::OccupantsMax(9)).content();
+        assert_eq!((&*most.text, &*most.extra), ("occupants-max 9", &b"set"[..]));
+        let later = Content { text: "colour 1".into(), ..most };
+        assert_eq!(GroupChange::all_of(&later), []);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! change. Pages of one version are parts of one list. Invariant: a client that goes on with a list
 //! that is no longer the group's gets a page of the present one from its beginning on.
 
-use super::{ChatDelivery, ChatRequest, GroupMember};
+use super::{ChatDelivery, ChatRequest, GroupMember, RoomRules};
 use crate::account::{AccountAddress, Addressee};
 use crate::timeline::Seq;
 use base::encoding::Encoding;
@@ -75,6 +75,10 @@ pub struct MembersPage {
     pub public: bool,
     /// Whether the group ends as soon as nobody is in its room.
     pub temporary: bool,
+    /// Whether its room is entered with a password.
+    pub protected: bool,
+    /// Rules of its room; the password for its owners alone.
+    pub rules: RoomRules,
     /// How many occupants its room has.
     pub occupants: u32,
     /// How many members there are; or banned ones, if those were asked for.
@@ -90,7 +94,7 @@ pub struct MembersPage {
 impl MembersPage {
     /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
-        let texts = self.title.len() + self.description.len();
+        let texts = self.title.len() + self.description.len() + self.rules.password.len();
         let members = self.members.iter().chain(self.own.as_deref()).map(MemberStatus::weight);
         size_of::<MembersPage>() + texts + members.sum::<usize>()
     }

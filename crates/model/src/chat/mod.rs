@@ -31,6 +31,7 @@ mod quote;
 mod receipts;
 mod resumption;
 mod room;
+mod rules;
 mod search;
 mod transient;
 
@@ -99,11 +100,8 @@ pub use receipts::{
     ReadersPage, ReadersRange,
 };
 pub use resumption::{Detaching, Keeping, KeptSession, Resumed, ResumptionId};
-pub use room::{
-    NICK_BYTES_MAX, OccupancyAsk, OccupancyRequest, Occupant, OccupantName, OccupantShow,
-    ROLES_LISTED_MAX, ROLES_SET_MAX, RoleItem, RoomActor, RoomEntered, RoomEvent, RoomExit,
-    RoomNews, RoomRole, nick_key, nick_of,
-};
+pub use room::*;
+pub use rules::*;
 pub use search::{SEARCH_TEXT_BYTES_MAX, SearchPage, SearchRange, folded};
 pub use transient::{
     AsideWhat, ChatState, DirectedPresence, GroupAside, HandingTo, NewTransient, Transient,

@@ -161,6 +161,20 @@ pub struct OccupancyRequest {
     pub ask: OccupancyAsk,
 }
 
+/// How a device enters a room.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Entry {
+    /// The wanted name.
+    pub nick: Box<str>,
+    /// How the occupant is there.
+    pub show: OccupantShow,
+    /// The password that it gives, if any.
+    pub password: Option<Box<str>>,
+    /// The device has just made the room: until its first settings nobody else finds it (XEP-0045
+    /// 10.1.1).
+    pub makes: bool,
+}
+
 /// Kind of a request about a room.
 #[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 #[encoding[
@@ -169,12 +183,7 @@ pub struct OccupancyRequest {
 ]]
 pub enum OccupancyAsk {
     /// Enter it; or, in it already, enter it anew. Answered by `RoomEntered` or `Failed`.
-    Enter {
-        /// The wanted name.
-        nick: Box<str>,
-        /// How the occupant is there.
-        show: OccupantShow,
-    },
+    Enter(Box<Entry>),
     /// Take another name. Answered by `Done` or `Failed`.
     Rename(Box<str>),
     /// Give occupants a role until they leave: all of them, or none. Answered by `Done`, by

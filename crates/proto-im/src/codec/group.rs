@@ -9,6 +9,7 @@ use super::protobuf::{Body, Sink, Value};
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     GROUP_NAMED_MAX, GroupChanged, GroupMember, GroupRole, GroupVerb, MemberStatus, MembersPage,
+    RoomRules,
 };
 use model::timeline::Seq;
 
@@ -252,6 +253,8 @@ impl<'a> MembersPageFields<'a> {
             unlocked,
             public,
             temporary,
+            protected: false,
+            rules: RoomRules::default(),
             occupants: 0,
             own: None,
             total,
@@ -378,12 +381,14 @@ pub const fn verb_number(verb: GroupVerb) -> u32 {
         GroupVerb::Invite => 24,
         GroupVerb::AddOwner => 25,
         GroupVerb::RemoveOwner => 26,
+        // It is ordered by XMPP and the API.
+        GroupVerb::Set => 0,
     }
 }
 
 /// The verb with this number; `None`: none, or one that a later version added.
 pub fn verb_of(number: u32) -> Option<GroupVerb> {
-    GroupVerb::ALL.iter().find(|verb| verb_number(**verb) == number).copied()
+    GroupVerb::ALL.iter().find(|verb| number > 0 && verb_number(**verb) == number).copied()
 }
 
 /// The number of a role on the wire (IM 8.5).

@@ -144,7 +144,7 @@ pub const fn fault_number(fault: ChatFault) -> u32 {
         ChatFault::InvitationNeeded => 68,
         ChatFault::GroupsFull => 69,
         // Of requests that only XMPP makes.
-        ChatFault::LastOwner | ChatFault::Outranked => 9,
+        ChatFault::LastOwner | ChatFault::BadPassword | ChatFault::Outranked => 9,
     }
 }
 

@@ -20,7 +20,7 @@ use model::chat::{
     NodeItem, NodeItems, NodesAnswer, NodesAsk, NodesFault, NodesFound, NodesRequest,
     OccupancyRequest, Occupant, OccupantShow, PAGE_MESSAGES_MAX, PeopleAsk, PeopleRequest,
     PublicGroup, PublicPage, Resumed, RoomActor, RoomEntered, RoomEvent, RoomExit, RoomNews,
-    SessionEnd, Show,
+    RoomRules, SessionEnd, Show,
 };
 use model::close::CloseReason;
 use model::ports::users::{BookDone, BookFault};
@@ -441,6 +441,8 @@ fn members(rng: &mut Prng, number: u32, group: AccountAddress) -> ChatDelivery {
         unlocked: false,
         public: false,
         temporary: false,
+        protected: false,
+        rules: RoomRules::default(),
         occupants: 0,
         own: None,
         total: 2 + rng.below(2) as u32,

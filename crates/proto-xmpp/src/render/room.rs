@@ -172,13 +172,27 @@ pub fn put_configured(to: &str, room: &AccountAddress, out: &mut Vec<u8>) {
     head.put("groupchat", &format!("<x xmlns='{MUC_USER}'><status code='104'/></x>"), out);
 }
 
-/// Appends an invitation by somebody, with the reason, mediated and direct (7.8.2, XEP-0249).
+/// An invitation by somebody, with the reason, and the room's password; empty: none.
+#[derive(Clone, Copy)]
+pub struct Invitation<'a> {
+    /// The room.
+    pub room: &'a AccountAddress,
+    /// The inviter.
+    pub by: &'a AccountAddress,
+    /// The reason.
+    pub why: &'a str,
+    /// The password.
+    pub password: &'a str,
+}
+
+/// Appends an invitation, mediated and direct (7.8.2, XEP-0249).
 pub fn put_invitation(
     to: &str,
-    (room, by, why): (&AccountAddress, &AccountAddress, &str),
+    invitation: &Invitation<'_>,
     (id, delay): (&str, &str),
     out: &mut Vec<u8>,
 ) {
+    let Invitation { room, by, why, password } = *invitation;
     let head = StanzaReply { name: "message", from: Some(room.as_str()), to, id: Some(id) };
     let (invite, direct) = match reason(why).as_str() {
         "" => (format!("<invite from='{by}'/>"), String::new()),
@@ -187,8 +201,13 @@ pub fn put_invitation(
             format!(" reason='{}'", escaped(why)),
         ),
     };
+    let (key, direct_key) = match escaped(password) {
+        none if none.is_empty() => (String::new(), String::new()),
+        it => (format!("<password>{it}</password>"), format!(" password='{it}'")),
+    };
     let inner = format!(
-        "<x xmlns='{MUC_USER}'>{invite}</x><x xmlns='{CONFERENCE}' jid='{room}'{direct}/>{delay}"
+        "<x xmlns='{MUC_USER}'>{invite}{key}</x>\
+         <x xmlns='{CONFERENCE}' jid='{room}'{direct}{direct_key}/>{delay}"
     );
     head.put("", &inner, out);
 }

@@ -409,6 +409,10 @@ pub(crate) struct Group {
     public: bool,
     /// Whether it ends when its XMPP room is empty.
     temporary: bool,
+    /// Whether its XMPP room has a password.
+    protected: bool,
+    /// The limit of occupants of its XMPP room; null: none of its own.
+    occupants_max: Option<u32>,
     /// Number of members.
     total: u32,
     /// Number of its last change, for the next query.
@@ -429,6 +433,8 @@ impl From<&MembersPage> for Group {
             closed: page.closed,
             public: page.public,
             temporary: page.temporary,
+            protected: page.protected,
+            occupants_max: Some(page.rules.occupants_max).filter(|most| *most > 0),
             total: page.total,
             version: page.version.to_string(),
             members: page.members.iter().map(Member::from).collect(),

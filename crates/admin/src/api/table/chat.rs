@@ -146,8 +146,8 @@ pub(super) fn groups() -> Vec<Route> {
             .told("changeGroup", "Change a group or its members",
                 "Done; the server's own account notifies every member.")
             .more("`add`, `remove`, `hand-over`, `add-owner`, `remove-owner`, `promote`, `demote`, \
-                   `mute`, `unmute`, `close`, `open`, `rename`, `dissolve`. Owners cannot be \
-                   muted, and the last owner cannot be removed: make another one first."),
+                   `mute`, `unmute`, `close`, `open`, `rename`, `set`, `dissolve`. Owners \
+                   cannot be muted, and the last owner cannot be removed: make another one first."),
         get("/v1/chat/groups/{group}/history", chat::group_history)
             .wants(&[Chat], Other).watched().refuses(CHANGES)
             .told("getGroupHistory", "Messages of a group", "A page.")

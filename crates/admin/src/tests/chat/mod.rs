@@ -65,6 +65,8 @@ fn told(what: &ErrandWhat) -> ChatDelivery {
             unlocked: false,
             public: false,
             temporary: false,
+            protected: false,
+            rules: RoomRules::default(),
             occupants: 0,
             own: None,
             total: 9,

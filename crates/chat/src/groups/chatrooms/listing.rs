@@ -13,7 +13,9 @@ use crate::word::ReplyTo;
 use crate::{Chat, Effects};
 use base::time::Now;
 use model::account::{AccountAddress, AccountId};
-use model::chat::{ChatFault, ChatroomStatus, GroupMember, MemberStatus, MembersPage, NewMessage};
+use model::chat::{
+    ChatFault, ChatroomStatus, GroupMember, MemberStatus, MembersPage, NewMessage, RoomRules,
+};
 
 impl Chat {
     /// The message of a device for a chatroom that it is in, for the room's home.
@@ -138,6 +140,8 @@ fn page_of(room: AccountAddress, row: &ChatroomRow, (total, from): (u32, u32)) -
         unlocked,
         public,
         temporary,
+        protected: false,
+        rules: RoomRules::default(),
         occupants: total,
         own: None,
         total,

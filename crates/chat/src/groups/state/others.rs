@@ -12,7 +12,7 @@ use base::hash::HashKey;
 use model::account::AccountAddress;
 use model::chat::{
     AsideWhat, ChatFault, GroupAside, GroupChange, GroupMember, GroupRole as Role, GroupVerb,
-    MemberStatus, nick_of,
+    MemberStatus, RoomRule, RoomRules, nick_of,
 };
 use model::timeline::{Space, TimelineId};
 use std::sync::Arc;
@@ -126,6 +126,26 @@ impl GroupState {
         self.unlocked_since.is_some()
     }
 
+    /// Whether any account that knows the group's address may join it by itself: it says no
+    /// password by that.
+    pub(super) fn lets_in(&self) -> bool {
+        self.is_unlocked() && self.rules.password.is_empty()
+    }
+
+    /// The rules of the group's room.
+    pub(crate) fn rules(&self) -> &RoomRules {
+        &self.rules
+    }
+
+    /// The change that hands the room's password to accounts that changes add or invite (XEP-0045
+    /// 7.8.2).
+    pub(crate) fn key_for(&self, changes: &[GroupChange]) -> Option<GroupChange> {
+        let adds = |it: &GroupChange| matches!(it.verb, GroupVerb::Add | GroupVerb::Invite);
+        let password = Some(&self.rules.password).filter(|it| !it.is_empty());
+        let password = password.filter(|_| changes.iter().any(adds))?;
+        Some(GroupChange::of_rule(&RoomRule::Key(password.clone())))
+    }
+
     /// The number of the message since which any account may enter, and reads messages.
     pub(crate) fn unlocked_since(&self) -> Option<u64> {
         self.unlocked_since
@@ -143,18 +163,25 @@ impl GroupState {
         self.members.get(&inbox).is_some_and(|it| it.muted && it.role == Role::Member)
     }
 
-    /// The standing of an account that enters the group's room. An invited account becomes a
-    /// member first.
+    /// The standing of an account that enters the group's room with a password, if that is the
+    /// room's, whatever the account is there (XEP-0045 7.2.5). An invited account becomes a member
+    /// first.
     pub(crate) fn may_enter(
         &self,
         inbox: TimelineId,
-        address: &AccountAddress,
+        (address, password): (&AccountAddress, Option<&str>),
     ) -> Result<Standing, ChatFault> {
         self.is_there()?;
         if self.banned.contains_key(address) {
             return Err(ChatFault::GroupBanned);
         }
-        let is_visitor = self.is_unlocked() && !self.is_invited(inbox);
+        let is_invited = self.is_invited(inbox);
+        let is_visitor = self.is_unlocked() && !is_invited;
+        let is_let_in = self.members.contains_key(&inbox) || is_visitor || is_invited;
+        let wanted = &*self.rules.password;
+        if is_let_in && !wanted.is_empty() && password != Some(wanted) {
+            return Err(ChatFault::BadPassword);
+        }
         match self.members.contains_key(&inbox) || is_visitor {
             true => Ok(self.standing(inbox)),
             false => Err(ChatFault::NotMember),

@@ -11,7 +11,7 @@ use base::hash::HashKey;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     Affiliation, ChatFault, EXTRA_BYTES_MAX, GROUP_NAMED_MAX, GROUP_TITLE_BYTES_MAX, GroupChange,
-    GroupMember, GroupRole as Role, GroupSettings, GroupVerb, REASON_BYTES_MAX,
+    GroupMember, GroupRole as Role, GroupSettings, GroupVerb, REASON_BYTES_MAX, RoomRule,
 };
 use model::timeline::TimelineId;
 use std::collections::{HashMap, HashSet};
@@ -102,7 +102,8 @@ impl GroupState {
         if !is_operator && self.member(by)?.role != Role::Owner {
             return Err(ChatFault::Forbidden);
         }
-        let GroupSettings { title, description, closed, unlocked, public, temporary } = wanted;
+        let GroupSettings { title, description, closed, unlocked, public, temporary, rules } =
+            wanted;
         let is_long = |text: &Option<Box<str>>| {
             text.as_ref().is_some_and(|text| text.len() > GROUP_TITLE_BYTES_MAX)
         };
@@ -124,8 +125,13 @@ impl GroupState {
             either(unlocked, self.is_unlocked(), [Lock, Unlock]),
             either(public, self.is_public, [Hide, Reveal]),
         ];
+        if rules.iter().any(|it| matches!(it, RoomRule::Key(_))) {
+            return Err(ChatFault::Invalid);
+        }
+        let rules = rules.iter().filter(|rule| !self.rules.has(rule)).map(GroupChange::of_rule);
+        let of_room: Vec<_> = of_room.into_iter().flatten().chain(rules).collect();
         // A channel is open to all subscribers, is in no list, and has no known attendance.
-        if self.is_channel && of_room.iter().any(Option::is_some) {
+        if self.is_channel && !of_room.is_empty() {
             return Err(ChatFault::Invalid);
         }
         let of_group = [
@@ -133,7 +139,7 @@ impl GroupState {
             text(description, &self.description, Describe),
             either(closed, self.closed, [Open, Close]),
         ];
-        Changes(of_group.into_iter().chain(of_room).flatten().collect()).verdict()
+        Changes(of_group.into_iter().flatten().chain(of_room).collect()).verdict()
     }
 
     /// The verdict on affiliations that an account wants to set, or an operator.
@@ -564,8 +570,10 @@ mod tests {
             unlocked: Some(true),
             public: Some(true),
             temporary: Some(true),
+            rules: vec![RoomRule::OccupantsMax(0), RoomRule::OpenSubject(true)],
         };
-        assert_eq!(sets("ann", &wanted), "rename \"Tea\", unpersist, unlock, reveal");
+        let all = "rename \"Tea\", unpersist, unlock, reveal, set \"open-subject 1\"";
+        assert_eq!(sets("ann", &wanted), all);
         assert_eq!(sets("bob", &wanted), "forbidden");
         assert_eq!(sets("frank", &wanted), "not_member");
         assert_eq!(sets("ann", &GroupSettings::default()), "unchanged");

@@ -181,7 +181,11 @@ impl World {
             let home = self.a_foreigner();
             let (nick, show) = (home.as_str().into(), OccupantShow::default());
             let enters = !self.rng.one_in(4);
-            let ask = if enters { OccupancyAsk::Enter { nick, show } } else { OccupancyAsk::Leave };
+            let ask = if enters {
+                OccupancyAsk::Enter(Box::new(Entry { nick, show, ..Entry::default() }))
+            } else {
+                OccupancyAsk::Leave
+            };
             let what = ErrandWhat::Room(group.into(), ask).into();
             let what = ArrivalWhat::Ask { device: "phone".into(), what };
             return self.arrives(ForeignArrival { home, what }, None);

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
-const GROUP: [(&str, &str); 24] = [
+const GROUP: [(&str, &str); 25] = [
     ("add", "Add members"),
     ("remove", "Remove members"),
     ("join", "Add an account to a public or unlocked group, as if it had joined"),
@@ -26,6 +26,7 @@ const GROUP: [(&str, &str); 24] = [
     ("hide", "Remove the group from the public list"),
     ("persist", "Keep the group until it is dissolved"),
     ("unpersist", "Dissolve the group when its room is empty"),
+    ("set", "Change a rule of the XMPP room (--title \"RULE VALUE\")"),
     ("dissolve", "Remove all members and end the group"),
 ];
 

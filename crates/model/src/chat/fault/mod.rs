@@ -91,6 +91,7 @@ faults! {
     GroupsFull "groups_full" "The account has created the maximum number of groups.";
     =>
     LastOwner "last_owner" "A group keeps an owner of its server: make another account one first.";
+    BadPassword "bad_password" "The room is entered with a password, and it is not this one.";
     Outranked "outranked" "The role of the account concerned, or the wanted one, is too high.";
 }
 

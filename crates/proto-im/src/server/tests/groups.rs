@@ -7,7 +7,7 @@ use base::hash::HashKey;
 use model::account::{AccountAddress, AccountId, Addressee};
 use model::chat::{
     ChatFault, ClientMessageId, GROUP_NAMED_MAX, GroupChanged, GroupMember, GroupOrder, GroupRole,
-    GroupVerb, MemberStatus, MembersPage, MembersRange,
+    GroupVerb, MemberStatus, MembersPage, MembersRange, RoomRules,
 };
 use model::counters::{ChatCounter, Counter};
 
@@ -112,6 +112,8 @@ fn page() -> MembersPage {
         unlocked: true,
         public: true,
         temporary: true,
+        protected: false,
+        rules: RoomRules::default(),
         occupants: 0,
         own: None,
         total: 9,

@@ -6,10 +6,11 @@
 //! had is not shown again; whatever is shown, its place in the inbox is taken.
 
 use crate::render;
+use crate::render::room::Invitation;
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::server::stream_management::resumption::Turn;
-use model::chat::{ChatMessage, GroupChange, GroupVerb, nick_of};
+use model::chat::{ChatMessage, GroupChange, GroupVerb, RoomRule, nick_of};
 use model::timeline::Seq;
 
 impl Session {
@@ -37,7 +38,7 @@ impl Session {
             }
             None => {
                 for change in &changes {
-                    self.is_invited(message, change, (waited, out));
+                    self.is_invited(message, (change, &key_of(&changes)), (waited, out));
                 }
             }
         }
@@ -50,7 +51,7 @@ impl Session {
     fn is_invited(
         &mut self,
         message: &ChatMessage,
-        change: &GroupChange,
+        (change, key): (&GroupChange, &str),
         (waited, out): (bool, &mut Out),
     ) {
         let own = self.account();
@@ -64,8 +65,13 @@ impl Session {
             render::put_delay(message, message.to.as_str(), &mut delay);
         }
         let (id, delay) = (render::stanza_id(message), String::from_utf8_lossy(&delay));
-        let of = (&message.to, &message.from, change.reason());
-        self.write_invitation(of, (&id, &delay), out);
+        let invitation = Invitation {
+            room: &message.to,
+            by: &message.from,
+            why: change.reason(),
+            password: key,
+        };
+        self.write_invitation(&invitation, (&id, &delay), out);
     }
 
     /// Handles changes of a room that the session is in, which one message announces.
@@ -82,15 +88,28 @@ impl Session {
         }
         // With its own result the device has seen that.
         let is_shown = self.room(room).is_some_and(|it| it.configured == message.seq);
-        if !is_shown && changes.iter().any(|it| is_of_settings(it.verb)) {
+        if !is_shown && changes.iter().any(is_of_settings) {
             self.write_configured(room, out);
         }
     }
 }
 
-/// Whether a verb changes settings of a group, which its room shows as a change of its
+/// Whether a change is one of settings of a group, which its room shows as a change of its
 /// configuration (10.2.1).
-pub(super) const fn is_of_settings(verb: GroupVerb) -> bool {
-    use GroupVerb::{Close, Describe, Hide, Lock, Open, Persist, Reveal, Unlock, Unpersist};
-    matches!(verb, Close | Open | Describe | Reveal | Hide | Persist | Unpersist | Lock | Unlock)
+pub(super) fn is_of_settings(change: &GroupChange) -> bool {
+    use GroupVerb::{Close, Describe, Hide, Lock, Open, Persist, Reveal, Set, Unlock, Unpersist};
+    match change.verb {
+        Close | Open | Describe | Reveal | Hide | Persist | Unpersist | Lock | Unlock => true,
+        Set => !matches!(change.rule(), Some(RoomRule::Key(_))),
+        _ => false,
+    }
+}
+
+/// The password that the invited need; empty: none.
+pub(super) fn key_of(changes: &[GroupChange]) -> Box<str> {
+    let key = changes.iter().find_map(|it| match it.rule() {
+        Some(RoomRule::Key(key)) => Some(key),
+        _ => None,
+    });
+    key.unwrap_or_default()
 }

@@ -36,12 +36,11 @@ const OWN_NICK: &str = "x-roomuser-item";
 const SERVICE_FEATURES: [&str; 5] = [DISCO_INFO, DISCO_ITEMS, PING, MUC, RSM];
 
 /// Features and kinds of every room.
-const ROOM_FEATURES: [&str; 10] = [
+const ROOM_FEATURES: [&str; 9] = [
     DISCO_INFO,
     DISCO_ITEMS,
     MUC,
     "muc_nonanonymous",
-    "muc_unsecured",
     "http://jabber.org/protocol/muc#self-ping-optimization",
     "http://jabber.org/protocol/muc#stable_id",
     STANZA_IDS,
@@ -248,10 +247,11 @@ pub(super) fn information(walk: &Walk) -> String {
     let entry = if walk.is_unlocked { "muc_open" } else { "muc_membersonly" };
     let view = if walk.is_public { "muc_public" } else { "muc_hidden" };
     let end = if walk.is_temporary { "muc_temporary" } else { "muc_persistent" };
+    let key = if walk.is_protected { "muc_passwordprotected" } else { "muc_unsecured" };
     // Of a channel nobody but who publishes has a voice.
     let voice = (!walk.room.is_channel()).then_some(VOICE);
     let features = ROOM_FEATURES.into_iter().chain(MAM_FEATURES).chain(voice);
-    let features = features.chain([speech, entry, view, end]);
+    let features = features.chain([speech, entry, view, end, key]);
     let identity = identity(name_of(&walk.room, &walk.title));
     disco_info(None, &identity, features, &forms::information(walk))
 }

@@ -31,8 +31,8 @@ use crate::xml::scan::Element;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{
-    ChatFault, ChatMessage, GroupRole, GroupVerb, HistoryRange, Occupant, OccupantShow,
-    RoomEntered, RoomEvent, RoomExit, RoomNews, nick_of,
+    ChatFault, ChatMessage, Entry, GroupRole, GroupVerb, HistoryRange, Occupant, OccupantShow,
+    ROOM_PASSWORD_BYTES_MAX, RoomEntered, RoomEvent, RoomExit, RoomNews, nick_of,
 };
 use model::counters::ChatCounter;
 use model::limits::ChatLimits;
@@ -70,6 +70,8 @@ pub(super) struct Entering {
     pub(super) is_left: bool,
     /// How it says that it is there.
     pub(super) show: OccupantShow,
+    /// The password that it gives (7.2.5). None is longer than that of a room may be.
+    password: Option<Box<str>>,
     /// Occupants, once the device has its seat.
     pub(super) entered: Option<Box<RoomEntered>>,
     /// News of the room since.
@@ -157,6 +159,7 @@ impl Entering {
             has_joined: false,
             is_left: false,
             show: news::shown(presence).unwrap_or_default(),
+            password: password_of(presence),
             entered: None,
             missed: Vec::new(),
         }
@@ -210,7 +213,9 @@ impl Entering {
         match self.stage {
             Stage::Entering => {
                 let (nick, show) = (self.nick.clone(), self.show.clone());
-                RoomRequest::Room(room.clone(), OccupancyAsk::Enter { nick, show })
+                let (password, makes) = (self.password.clone(), self.is_made);
+                let entry = Box::new(Entry { nick, show, password, makes });
+                RoomRequest::Room(room.clone(), OccupancyAsk::Enter(entry))
             }
             Stage::Members => self.walk.request(),
             Stage::Making => RoomRequest::Order {
@@ -343,6 +348,13 @@ impl Entering {
         let is_channel = self.walk.room.is_channel();
         self.stage == if is_channel { Stage::History } else { Stage::Entering }
     }
+}
+
+/// The password that a presence gives.
+fn password_of(presence: &Element<'_, '_>) -> Option<Box<str>> {
+    let password = presence.child("x", MUC)?.child("password", MUC)?;
+    let password = Some(password.text()).filter(|it| it.len() <= ROOM_PASSWORD_BYTES_MAX)?;
+    Some(password.as_ref().into())
 }
 
 /// A channel as whoever has entered it sees it: itself alone, which has a voice if it publishes.

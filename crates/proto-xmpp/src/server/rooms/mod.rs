@@ -501,6 +501,7 @@ fn fault_of(why: ChatFault) -> StanzaFault {
         | ChatFault::TemporaryFull
         | ChatFault::GroupsFull => StanzaFault::ResourceConstraint,
         ChatFault::LastOwner => StanzaFault::Conflict,
+        ChatFault::BadPassword => StanzaFault::NotAuthorized,
         ChatFault::Outranked => StanzaFault::NotAllowed,
         // It is invited, and decides by itself.
         ChatFault::InvitationNeeded | ChatFault::NotInChatroom => StanzaFault::NotAcceptable,

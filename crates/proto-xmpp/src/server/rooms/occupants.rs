@@ -5,7 +5,7 @@
 
 pub(super) use crate::render::room::account_of;
 use crate::render::room::{
-    OccupantItem, put_configured, put_invitation, put_occupant, put_whisper, reason,
+    Invitation, OccupantItem, put_configured, put_invitation, put_occupant, put_whisper, reason,
 };
 use crate::server::Out;
 use crate::server::session::Session;
@@ -168,11 +168,11 @@ impl Session {
     /// XEP-0249).
     pub(super) fn write_invitation(
         &mut self,
-        of: (&AccountAddress, &AccountAddress, &str),
+        invitation: &Invitation<'_>,
         how: (&str, &str),
         out: &mut Out,
     ) {
-        put_invitation(self.jid(), of, how, out.bytes());
+        put_invitation(self.jid(), invitation, how, out.bytes());
         self.counts_sent(out);
     }
 }

@@ -6,7 +6,7 @@
 use super::RoomRequest;
 use crate::fault::StanzaFault;
 use model::account::AccountAddress;
-use model::chat::{MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange};
+use model::chat::{MEMBERS_PAGE_MAX, MemberStatus, MembersPage, MembersRange, RoomRules};
 
 /// How often a walk begins anew before it is given up.
 const RESTARTS_MAX: u8 = 8;
@@ -25,6 +25,8 @@ pub(super) struct Walk {
     pub(super) is_unlocked: bool,
     pub(super) is_public: bool,
     pub(super) is_temporary: bool,
+    pub(super) is_protected: bool,
+    pub(super) rules: RoomRules,
     /// Whether it lists banned accounts instead of members.
     is_of_banned: bool,
     pub(super) total: u32,
@@ -47,6 +49,8 @@ impl Walk {
             is_unlocked: false,
             is_public: false,
             is_temporary: false,
+            is_protected: false,
+            rules: RoomRules::default(),
             is_of_banned: false,
             total: 0,
             occupants: 0,
@@ -94,6 +98,7 @@ impl Walk {
         (self.title, self.is_closed) = (page.title.clone(), page.closed);
         (self.description, self.is_unlocked) = (page.description.clone(), page.unlocked);
         (self.is_public, self.is_temporary) = (page.public, page.temporary);
+        (self.is_protected, self.rules) = (page.protected, page.rules.clone());
         (self.total, self.occupants) = (page.total, page.occupants);
         self.seen += page.members.len() as u32;
         for member in &page.members {

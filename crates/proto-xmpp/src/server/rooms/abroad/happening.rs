@@ -8,10 +8,10 @@ use super::asking::Who;
 use super::seats::Seat;
 use super::{Missed, RoomsAbroad};
 use crate::render::room::{
-    RoomRendering, put_configured, put_invitation, put_subject, write_in_room,
+    Invitation, RoomRendering, put_configured, put_invitation, put_subject, write_in_room,
 };
 use crate::render::{self, full_jid};
-use crate::server::rooms::changes::is_of_settings;
+use crate::server::rooms::changes::{is_of_settings, key_of};
 use crate::server::rooms::news::{MISSED, MISSED_MAX};
 use crate::server::rooms::occupants::Reader;
 use crate::xml::text;
@@ -121,8 +121,13 @@ impl RoomsAbroad {
             for member in change.members.iter().filter(|it| foreign.contains(&it.address)) {
                 let (whom, id) = (&member.address, render::stanza_id(message));
                 let mut xml = Vec::new();
-                let of = (&message.to, &message.from, change.reason());
-                put_invitation(whom.as_str(), of, (&id, ""), &mut xml);
+                let invitation = Invitation {
+                    room: &message.to,
+                    by: &message.from,
+                    why: change.reason(),
+                    password: &key_of(&changes),
+                };
+                put_invitation(whom.as_str(), &invitation, (&id, ""), &mut xml);
                 self.sends(whom, xml);
             }
         }
@@ -184,7 +189,7 @@ impl RoomsAbroad {
         if let Some(change) = changes.iter().find(|it| it.verb == GroupVerb::Rename) {
             self.put_for_each(all, |to, out| put_subject(to, (room, Some(by)), &change.title, out));
         }
-        if changes.iter().any(|it| is_of_settings(it.verb)) {
+        if changes.iter().any(is_of_settings) {
             // With its own result a device has seen that.
             let is_shown = |who: &Who| {
                 let seat = self.seats.at(room, (&who.0, &who.1));

@@ -161,7 +161,7 @@ fn presence(from: &str, kind: &str) -> String {
 fn enters(rooms: &mut RoomsAbroad, who: &str) -> Vec<String> {
     says(rooms, &presence(who, ""));
     let (number, what) = asks(rooms);
-    assert!(matches!(what, ErrandWhat::Room(_, OccupancyAsk::Enter { .. })), "{what:?}");
+    assert!(matches!(what, ErrandWhat::Room(_, OccupancyAsk::Enter(_))), "{what:?}");
     rooms.answered(now(), number, Some(&entered(who)));
     let (number, what) = asks(rooms);
     assert!(matches!(what, ErrandWhat::History(_)));
@@ -511,7 +511,7 @@ fn an_account_enters_and_a_device_changes_its_name_so_often_in_a_minute() {
     let later = Now { mono: now().after(Duration::from_secs(60)), ..now() };
     rooms.takes(later, presence("eve@b.example/more", "").as_bytes());
     let (_, what) = asks(&mut rooms);
-    assert!(matches!(what, ErrandWhat::Room(_, OccupancyAsk::Enter { .. })), "{what:?}");
+    assert!(matches!(what, ErrandWhat::Room(_, OccupancyAsk::Enter(_))), "{what:?}");
 }
 
 #[test]

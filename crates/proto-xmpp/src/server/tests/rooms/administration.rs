@@ -77,7 +77,8 @@ pub(super) fn settings(it: &GroupSettings) -> String {
         ("temporary", it.temporary),
     ];
     let either = either.into_iter().filter_map(|(name, is)| Some(format!("{name}={}", is?)));
-    texts.chain(either).collect::<Vec<_>>().join(" ")
+    let rules = it.rules.iter().map(|rule| format!("[{}]", rule.text()));
+    texts.chain(either).chain(rules).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -380,6 +381,8 @@ fn a_list_that_is_too_long_is_refused() {
                 unlocked: false,
                 public: false,
                 temporary: false,
+                protected: false,
+                rules: RoomRules::default(),
                 occupants: 0,
                 own: None,
                 total: 1_025,
@@ -460,6 +463,7 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
         owner("set", &format!("<x xmlns='jabber:x:data' type='submit'>{fields}</x>"))
     };
     let long = "x".repeat(GROUP_TITLE_BYTES_MAX + 1);
+    let secret = "x".repeat(ROOM_PASSWORD_BYTES_MAX + 1);
     let mut side = available();
     says(&mut side, &owner("get", ""));
     let (number, range) = asks_for_members(&mut side);
@@ -478,7 +482,19 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
     assert!(shown.contains("<field label='Name' var='muc#roomconfig_roomname'"), "{shown}");
     for (fields, expected) in [
         (vec![], ""),
-        (vec![("whois", "anyone"), ("roomsecret", ""), ("maxusers", "none")], ""),
+        (vec![("whois", "anyone")], ""),
+        (
+            vec![("roomsecret", ""), ("maxusers", "none"), ("allowpm", "moderators")],
+            "[occupants-max 0] [private-messages moderators] [password ]",
+        ),
+        (vec![("roomsecret", "sesame")], "[password sesame]"),
+        (vec![("passwordprotectedroom", "1"), ("roomsecret", "a b")], "[password a b]"),
+        (vec![("roomsecret", "sesame"), ("passwordprotectedroom", "0")], "[password ]"),
+        (
+            vec![("maxusers", "12"), ("allowinvites", "1"), ("changesubject", "1")],
+            "[occupants-max 12] [members-invite 1] [open-subject 1]",
+        ),
+        (vec![("getmemberlist", "participant")], ""),
         (
             vec![("roomname", "Lunch &amp; co"), ("moderatedroom", "0")],
             "title=Lunch & co closed=false",
@@ -507,11 +523,16 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
         (vec![("membersonly", "king")], "bad-request"),
         (vec![("publicroom", "1"), ("publicroom", "1")], "bad-request"),
         (vec![("whois", "moderators")], "not-acceptable"),
-        (vec![("roomsecret", "sesame")], "not-acceptable"),
-        (vec![("allowpm", "moderators")], "not-acceptable"),
-        (vec![("maxusers", "2")], "not-acceptable"),
+        (vec![("passwordprotectedroom", "1")], "not-acceptable"),
+        (vec![("passwordprotectedroom", "1"), ("roomsecret", "")], "not-acceptable"),
+        (vec![("roomsecret", &secret)], "not-acceptable"),
+        (vec![("roomsecret", "a"), ("roomsecret", "b")], "bad-request"),
+        (vec![("allowpm", "friends")], "not-acceptable"),
+        (vec![("maxusers", "few")], "bad-request"),
+        (vec![("presencebroadcast", "moderator")], "not-acceptable"),
+        (vec![("getmemberlist", "moderator")], "not-acceptable"),
         (vec![("roomowners", "bob@a.example")], "not-acceptable"),
-        (vec![("changesubject", "1")], "not-acceptable"),
+        (vec![("changesubject", "perhaps")], "bad-request"),
         (vec![("moderatedroom", "perhaps")], "bad-request"),
     ] {
         let mut side = available();
@@ -592,6 +613,44 @@ fn a_temporary_room_says_that_it_is_and_becomes_persistent_by_its_form() {
     let (number, _) = asks_for_members(&mut side);
     let shown = told(&mut side, temporary(number));
     assert!(shown.contains("'muc_temporary'") && !shown.contains("'muc_persistent'"), "{shown}");
+}
+
+#[test]
+fn rules_of_a_room_are_shown_in_its_description_and_its_password_in_the_form_alone() {
+    let rules = RoomRules {
+        password: "ses<me".into(),
+        occupants_max: 7,
+        open_subject: true,
+        whispers: Whispers::Nobody,
+        ..RoomRules::default()
+    };
+    let page = |number| {
+        let all = [("ann", GroupRole::Owner, false)];
+        let ChatDelivery::Members(page) = members(number, &all, false) else { panic!("a page") };
+        let rules = rules.clone();
+        ChatDelivery::Members(Box::new(MembersPage { protected: true, rules, ..*page }))
+    };
+    let value = |shown: &str, name: &str| {
+        let (_, rest) = shown.split_once(&format!("var='muc#roomconfig_{name}'"))?;
+        let (_, rest) = rest.split_once("<value>")?;
+        Some(rest.split_once("</value>")?.0.to_owned())
+    };
+    let mut side = available();
+    says(&mut side, &iq("get", ROOM, "<query xmlns='http://jabber.org/protocol/disco#info'/>"));
+    let (number, _) = asks_for_members(&mut side);
+    let shown = told(&mut side, page(number));
+    assert!(shown.contains("'muc_passwordprotected'") && !shown.contains("muc_unsecured"));
+    assert_eq!(value(&shown, "maxusers").as_deref(), Some("7"));
+    assert_eq!(value(&shown, "changesubject").as_deref(), Some("1"));
+    assert_eq!(value(&shown, "allowpm").as_deref(), Some("none"));
+    assert!(!shown.contains("ses"), "{shown}");
+    says(&mut side, &iq("get", ROOM, "<query xmlns='http://jabber.org/protocol/muc#owner'/>"));
+    let (number, _) = asks_for_members(&mut side);
+    let shown = told(&mut side, page(number));
+    assert_eq!(value(&shown, "roomsecret").as_deref(), Some("ses&lt;me"));
+    assert_eq!(value(&shown, "passwordprotectedroom").as_deref(), Some("1"));
+    assert_eq!(value(&shown, "maxusers").as_deref(), Some("7"));
+    assert!(shown.contains("<option><value>7</value></option>"), "{shown}");
 }
 
 #[test]

@@ -10,6 +10,37 @@ fn to_room(inner: &str) -> String {
 }
 
 #[test]
+fn a_password_goes_along_and_a_wrong_one_is_told() {
+    let with = |inner: &str| {
+        let x = format!("<x xmlns='http://jabber.org/protocol/muc'>{inner}</x>");
+        ENTER.replace("<x xmlns='http://jabber.org/protocol/muc'/>", &x)
+    };
+    let long = "x".repeat(ROOM_PASSWORD_BYTES_MAX + 1);
+    for (inner, expected) in [
+        (String::new(), None),
+        ("<password>a &lt; b</password>".into(), Some("a < b")),
+        (format!("<password>{long}</password>"), None),
+    ] {
+        let mut side = available();
+        says(&mut side, &with(&inner));
+        let (number, ask) = asks_room(&mut side);
+        let OccupancyAsk::Enter(entry) = ask else { panic!("{ask:?}") };
+        assert_eq!((entry.password.as_deref(), entry.makes), (expected, false));
+        let shown = failed(&mut side, number, ChatFault::BadPassword);
+        assert!(shown.contains("<error type='auth'><not-authorized "), "{shown}");
+    }
+}
+
+#[test]
+fn a_room_that_is_being_made_by_another_is_not_there() {
+    let mut side = available();
+    says(&mut side, ENTER);
+    let (number, _) = asks_room(&mut side);
+    let shown = failed(&mut side, number, ChatFault::UnknownAccount);
+    assert!(shown.contains("item-not-found") && words(&mut side).is_empty(), "{shown}");
+}
+
+#[test]
 fn whoever_is_banned_or_does_not_get_in_is_told_why() {
     for (why, condition) in [
         (ChatFault::GroupBanned, "<error type='auth'><forbidden "),

@@ -21,6 +21,10 @@ fn add(name: &str) -> GroupChange {
 fn settings_that_change_are_told_and_who_is_concerned_is_told_by_news() {
     use GroupVerb::{Close, Describe, Hide, Lock, Open, Persist, Reveal, Unlock, Unpersist};
     let settings = [Close, Describe, Hide, Lock, Open, Persist, Reveal, Unlock, Unpersist];
+    for rule in [RoomRule::OccupantsMax(3), RoomRule::Password("x".into())] {
+        let shown = comes(&mut inside(), 13, said("bob", 5, GroupChange::of_rule(&rule).content()));
+        assert!(shown.contains("<status code='104'/>"), "{shown}");
+    }
     for verb in GroupVerb::ALL {
         let shown = change(&mut inside(), "bob", *verb, &["ann"], "x");
         let is_of_settings = settings.contains(verb);
@@ -37,6 +41,16 @@ fn a_title_is_a_subject_of_whoever_gave_it() {
         "<message type='groupchat' from='lunch@conference.a.example/bob' to='ann@a.example/desk'>\
          <subject>&lt;b&gt;</subject></message>"
     );
+}
+
+#[test]
+fn an_invitation_has_the_password_and_is_no_change_of_settings() {
+    let all = [add("ann"), GroupChange::of_rule(&RoomRule::Key("se<same".into()))];
+    let added = said("bob", 5, GroupChange::content_of(&all));
+    let shown = comes(&mut available(), 13, added.clone());
+    assert!(shown.contains("<invite from='bob@a.example'/><password>se&lt;same</password></x>"));
+    assert!(shown.contains("jid='lunch@conference.a.example' password='se&lt;same'/>"), "{shown}");
+    assert_eq!(comes(&mut inside(), 13, added), "", "of others who are in the room");
 }
 
 #[test]

@@ -81,6 +81,8 @@ pub(super) fn members(number: u32, members: &[Named], closed: bool) -> ChatDeliv
         unlocked: false,
         public: false,
         temporary: false,
+        protected: false,
+        rules: RoomRules::default(),
         occupants: members.len() as u32,
         own: None,
         total: members.len() as u32,
@@ -188,7 +190,8 @@ fn whoever_enters_is_shown_who_is_there_what_was_said_and_the_title_in_this_orde
     assert_eq!(says(&mut side, ENTER), "");
     let (number, ask) = asks_room(&mut side);
     let show = OccupantShow::default();
-    assert_eq!(ask, OccupancyAsk::Enter { nick: "ann".into(), show });
+    let nick = "ann".into();
+    assert_eq!(ask, OccupancyAsk::Enter(Box::new(Entry { nick, show, ..Entry::default() })));
     assert_eq!(told(&mut side, entered(number, &TWO)), "");
     let (number, range) = asks_for_history(&mut side);
     assert_eq!((range.with, range.from), (address(ROOM).into(), u64::MAX));
@@ -299,7 +302,8 @@ fn a_room_that_there_never_was_is_made_and_one_that_is_another_s_is_not_entered(
     assert_eq!((order.verb, order.group), (GroupVerb::Create, Some(address(ROOM).into())));
     assert_eq!((&*order.title, order.members.len()), ("lunch", 0));
     assert_eq!(changed(&mut side, number), "");
-    let (number, _) = asks_room(&mut side);
+    let (number, ask) = asks_room(&mut side);
+    assert!(matches!(ask, OccupancyAsk::Enter(entry) if entry.makes), "it is locked for others");
     told(&mut side, entered(number, &[("ann", GroupRole::Owner, false)]));
     let (number, _) = asks_for_history(&mut side);
     let shown = stanzas(&told(&mut side, history(number, &[])));
