@@ -100,12 +100,12 @@ pub struct MovedRoom {
     pub description: String,
     /// Only moderators may speak to begin with.
     pub is_moderated: bool,
-    /// Whether anybody who knows its address may enter, without a password.
+    /// Whether anybody who knows its address, and its password, may enter.
     pub is_open: bool,
     /// Whether the list of its service showed it.
     pub is_public: bool,
-    /// Whether it had a password.
-    pub had_password: bool,
+    /// Its password; empty: none.
+    pub password: String,
     /// Bare JIDs, each with its affiliation.
     pub affiliations: Vec<(String, String)>,
     /// Generator of the ids of its occupants, if it is known.

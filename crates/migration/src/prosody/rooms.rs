@@ -64,15 +64,14 @@ fn room(table: &Table, store: &mut Store<'_>) -> Result<(), String> {
     let affiliations =
         affiliations.filter_map(|(jid, word)| Some((jid.to_owned(), word.text()?.to_owned())));
     let is = |name: &str| data.find(name) == Some(&Literal::Bool(true));
-    let had_password = data.text("password").is_some_and(|password| !password.is_empty());
     let salt = data.text("occupant_id_salt").filter(|salt| !salt.is_empty());
     store.take(MovedWhat::Room(MovedRoom {
         title: data.text("name").unwrap_or_default().into(),
         description: data.text("description").unwrap_or_default().into(),
         is_moderated: is("moderated"),
-        is_open: !is("members_only") && !had_password,
+        is_open: !is("members_only"),
         is_public: !is("hidden"),
-        had_password,
+        password: data.text("password").unwrap_or_default().into(),
         affiliations: affiliations.collect(),
         occupants: salt.map(OccupantIds::of_salt),
         shows_addresses: data.text("whois") == Some("anyone"),

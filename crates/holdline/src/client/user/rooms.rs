@@ -8,7 +8,7 @@ use super::contents::{Batched, Contents};
 use super::moved::made_id;
 use migration::{MovedItem, MovedRoom, Taking};
 use model::account::AccountAddress;
-use model::chat::{GROUP_NAMED_MAX, GROUP_SERVICE, GROUP_TITLE_BYTES_MAX, GroupVerb};
+use model::chat::{GROUP_NAMED_MAX, GROUP_SERVICE, GROUP_TITLE_BYTES_MAX, GroupVerb, RoomRule};
 use serde_json::{Value, json};
 
 /// Result of the import of a room.
@@ -45,7 +45,7 @@ pub(super) fn room<'a>(
     };
     let (owners, admins, members) = (by("owner"), by("admin"), by("member"));
     let banned = by("outcast");
-    if room.had_password {
+    if password_of(room).is_none() {
         contents.leave(place(), "the password of a room: imported as members-only".into());
     }
     let mut owners = owners.into_iter();
@@ -98,7 +98,11 @@ impl RoomAsGroup<'_> {
         if !description.is_empty() {
             change(GroupVerb::Describe, description, &[])?;
         }
-        if self.room.is_open {
+        let password = password_of(self.room);
+        if let Some(rule) = password.as_ref().filter(|_| !self.room.password.is_empty()) {
+            change(GroupVerb::Set, &rule.text(), &[])?;
+        }
+        if self.room.is_open && password.is_some() {
             change(GroupVerb::Unlock, "", &[])?;
         }
         if self.room.is_public {
@@ -132,6 +136,11 @@ impl RoomAsGroup<'_> {
         let what = if verb == GroupVerb::Create { "rooms" } else { "" };
         Batched::of(&self.item.place, what, order)
     }
+}
+
+/// The rule of a room's password; none: rooms here cannot have this one.
+fn password_of(room: &MovedRoom) -> Option<RoomRule> {
+    RoomRule::of(&RoomRule::Password((*room.password).into()).text())
 }
 
 /// Whether a refusal says that a group is there, made otherwise.
