@@ -23,7 +23,7 @@ use base::hash::HashKey;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{
-    ChatFault, ClientMessageId, GROUP_TITLE_BYTES_MAX, GroupChange, GroupVerb, NewMessage,
+    ChatFault, ClientMessageId, GROUP_TITLE_BYTES_MAX, GroupChange, GroupVerb, NewMessage, nick_of,
 };
 use model::counters::ChatCounter;
 use model::ports::log::{AppendWith, Call, Write};
@@ -298,7 +298,9 @@ impl Chat {
         let known = self.groups.known.get(&route.conversation).filter(|_| moved_to.is_none());
         let key = known.and_then(|it| it.state.key_for(changes));
         let told: Vec<GroupChange> = changes.iter().cloned().chain(key).collect();
-        let (to, content) = (group.clone().into(), GroupChange::content_of(&told));
+        let (to, mut content) = (group.clone().into(), GroupChange::content_of(&told));
+        let nick = self.nick_there((route.conversation, route.from), (group, address));
+        content.nick = Some(nick).filter(|nick| **nick != *nick_of(group, address));
         let said = NewMessage { to, client_id: *client_id, content };
         let body = envelope::encode(sender, group, &said);
         let id = moved_to.unwrap_or_else(|| self.next_id(now));
@@ -319,6 +321,8 @@ impl Chat {
         fx: &mut Effects,
     ) -> Audience {
         let (route, home, settings) = (order.route, self.settings.home, &self.settings);
+        let of = (route.conversation, route.from);
+        let nick = self.nick_there(of, (&order.group, &order.address));
         let Some(group) = self.groups.known.get_mut(&route.conversation) else {
             return Audience { route, receivers: Receivers::nobody(), abroad: None };
         };
@@ -327,6 +331,7 @@ impl Chat {
         let declining = is_own.then(|| group.state.declining(route.from, order)).flatten();
         let (known, before) = (group.state.known(), group.state.foreign().all);
         let concerned = group.state.apply_all(home, id, changes);
+        group.state.is_titled(changes, &nick);
         let receivers = group.state.receivers_of(concerned, |inbox| settings.shard_at(inbox));
         let mut abroad = group.state.foreign();
         if changes.iter().any(|it| it.verb.ends_membership()) {
@@ -338,7 +343,8 @@ impl Chat {
             self.tell_aside(vec![inviter], aside, fx);
         }
         for change in changes {
-            self.room_changes(now, route.conversation, (&order.address, change), fx);
+            let by = (&order.address, &*nick);
+            self.room_changes(now, route.conversation, (by, change), fx);
             if change.verb == GroupVerb::Dissolve {
                 self.is_listed_no_more(route.conversation, fx);
             }

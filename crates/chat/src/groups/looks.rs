@@ -250,7 +250,7 @@ mod tests {
     }
 
     fn away(status: &str) -> OccupantShow {
-        OccupantShow { show: Show::Away, status: status.into() }
+        OccupantShow { show: Show::Away, status: status.into(), ..OccupantShow::default() }
     }
 
     fn group(name: &str) -> AccountAddress {

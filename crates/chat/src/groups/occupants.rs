@@ -41,7 +41,7 @@ struct Seated {
 }
 
 const _: () = assert!(size_of::<Seated>() <= 48, "of each occupant, beside what is shown of it");
-const _: () = assert!(size_of::<Occupant>() <= 96 && size_of::<Seat>() <= 56);
+const _: () = assert!(size_of::<Occupant>() <= 104 && size_of::<Seat>() <= 64);
 
 /// The standing of an account in a group: its role as a member, and whether it may say nothing.
 pub(crate) type Standing = (Option<GroupRole>, bool);
@@ -545,7 +545,7 @@ mod tests {
     }
 
     fn away(status: &str) -> OccupantShow {
-        OccupantShow { show: Show::Away, status: status.into() }
+        OccupantShow { show: Show::Away, status: status.into(), ..OccupantShow::default() }
     }
 
     impl Occupants {

@@ -65,8 +65,11 @@ impl Chat {
         if all.is_empty() {
             return Err(ChatFault::Unchanged);
         }
+        let group = room.group.clone();
+        let nick = self.nick_there((conversation, by), (&group, address));
         for (inbox, role, reason) in all {
-            let actor = RoomActor { by: address.clone(), reason: reason.clone() };
+            let (by, nick) = (address.clone(), nick.clone());
+            let actor = RoomActor { by, nick, reason: reason.clone() };
             if role == RoomRole::None {
                 let exit = RoomExit::Kicked(Box::new(actor));
                 self.shows_out(now, (conversation, inbox), &exit, fx);

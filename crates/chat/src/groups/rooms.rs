@@ -29,8 +29,7 @@ use model::chat::foreign::{ForeignWord, RoomWord};
 use model::chat::{
     ChatDelivery, ChatFault, ChatMessage, ClientMessageId, Content, Entry, GroupChange, GroupRole,
     GroupVerb, OccupancyAsk, OccupancyRequest, Occupant, OccupantName, OccupantShow, RoleItem,
-    RoomActor, RoomEntered, RoomEvent, RoomExit, RoomNews, RoomRole, STATUS_BYTES_MAX, Transient,
-    Whispers,
+    RoomActor, RoomEntered, RoomEvent, RoomExit, RoomNews, RoomRole, Transient, Whispers, nick_of,
 };
 use model::counters::ChatCounter;
 use model::id::ConnRef;
@@ -83,6 +82,10 @@ impl RoomAsked {
             OccupancyAsk::Whisper { nick, content } => nick.len() + content.weight(),
             OccupancyAsk::SetRoles(items) => items.iter().map(weight_of_item).sum(),
             OccupancyAsk::Rename(nick) | OccupancyAsk::Find(nick) => nick.len(),
+            OccupancyAsk::Enter(entry) => {
+                let password = entry.password.as_ref().map_or(0, |it| it.len());
+                size_of::<Entry>() + entry.nick.len() + password + entry.show.weight()
+            }
             _ => 512,
         };
         size_of::<RoomAsked>() + self.address.as_str().len() + self.group.as_str().len() + said
@@ -100,7 +103,7 @@ fn weight_of_item(item: &RoleItem) -> usize {
 impl SeatSaid {
     /// Approximate memory, bytes.
     pub(crate) fn weight(&self) -> usize {
-        let texts = self.group.as_str().len() + self.at.1.len() + self.show.status.len();
+        let texts = self.group.as_str().len() + self.at.1.len() + self.show.weight();
         size_of::<SeatSaid>() + texts
     }
 }
@@ -202,9 +205,9 @@ impl Chat {
             OccupancyAsk::Show(show) => Some(show),
             _ => None,
         };
-        let is_long = show.as_ref().is_some_and(|it| it.status.len() > STATUS_BYTES_MAX);
+        let is_long = show.as_ref().is_some_and(|it| it.is_long());
         if let Some(show) = show.filter(|_| muted) {
-            show.status = Box::default(); // an operator's mute holds here too
+            *show = std::mem::take(show).silenced(); // an operator's mute holds here too
         }
         // Subscribers of a channel do not know of each other.
         let is_wrong = !group.is_group() || group.is_channel() || is_long;
@@ -367,9 +370,10 @@ impl Chat {
         }
         let is_silent = self.occupants.one_of(conversation, inbox).map(|it| it.silent);
         if is_silent.unwrap_or(standing.1) {
-            show.status = Box::default(); // a status would be a message
+            show = show.silenced(); // a status would be a message
         }
-        let (title, occupants_max) = (state.title().into(), state.rules().occupants_max as usize);
+        let (title, titled_by) = (state.title().into(), state.titled_by());
+        let occupants_max = state.rules().occupants_max as usize;
         // A device that enters by another name than it has takes that name.
         let room = self.occupants.room(conversation);
         let was = room.and_then(|room| room.at(inbox, &at));
@@ -394,7 +398,7 @@ impl Chat {
             let event = RoomEvent::Is(own.clone(), None);
             self.tell_room(RoomNews { group: group.clone(), number, event }, &told, fx);
         }
-        Ok(RoomEntered { number: 0, group, last, own, others, title })
+        Ok(RoomEntered { number: 0, group, last, own, others, title, titled_by })
     }
 
     /// Gives the occupant of a device another name, unless it may not say anything: a name is heard
@@ -470,8 +474,7 @@ impl Chat {
         let SeatSaid { by, at, show, .. } = said;
         let Some(room) = self.occupants.room(conversation) else { return };
         let is_silent = room.at(by, &at).is_some_and(|it| it.silent);
-        let status = if is_silent { Box::default() } else { show.status };
-        let show = OccupantShow { status, ..show };
+        let show = if is_silent { show.silenced() } else { show };
         if let Some(occupant) = room.shows(by, &at, show) {
             self.news(conversation, by, RoomEvent::Is(occupant, None), fx);
         }
@@ -563,19 +566,34 @@ impl Chat {
         }
     }
 
+    /// The name in a room of an account that does something there: that of its occupant, or the one
+    /// that it would have.
+    pub(super) fn nick_there(
+        &self,
+        (conversation, inbox): (TimelineId, TimelineId),
+        (group, account): (&AccountAddress, &AccountAddress),
+    ) -> Box<str> {
+        let occupant = self.occupants.one_of(conversation, inbox);
+        let nick = occupant.map(|it| it.nick.clone());
+        nick.unwrap_or_else(|| nick_of(group, account).into())
+    }
+
     /// Follows a change of a group in its room: roles change, or occupants are shown out.
     pub(super) fn room_changes(
         &mut self,
         now: Now,
         conversation: TimelineId,
-        (by, change): (&AccountAddress, &GroupChange),
+        ((by, nick), change): ((&AccountAddress, &str), &GroupChange),
         fx: &mut Effects,
     ) {
         let home = self.settings.home;
         let Some(room) = self.occupants.room(conversation) else { return };
         let named = change.concerned().iter().map(|one| one.address.inbox(home, one.id));
         let (named, everybody): (Vec<_>, _) = (named.collect(), room.accounts());
-        let actor = || Box::new(RoomActor { by: by.clone(), reason: change.reason().into() });
+        let actor = || {
+            let reason = change.reason().into();
+            Box::new(RoomActor { by: by.clone(), nick: nick.into(), reason })
+        };
         let Some(known) = self.groups.known.get(&conversation) else { return };
         let is_unlocked = known.state.is_unlocked();
         let is_stranger = |inbox: &TimelineId| known.state.member(*inbox).is_err();

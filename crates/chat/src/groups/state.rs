@@ -16,7 +16,7 @@ use leavers::Leavers;
 use model::account::{AccountAddress, AccountId};
 use model::chat::{
     ChatFault, ChatMessage, FanOut, GROUP_NAMED_MAX, GroupChange, GroupMember, GroupRole as Role,
-    GroupSettings, GroupVerb, MemberStatus, RoomRule, RoomRules,
+    GroupSettings, GroupVerb, MemberStatus, RoomRule, RoomRules, nick_of,
 };
 use model::timeline::{Seq, Space, TimelineId};
 pub(crate) use others::Abroad;
@@ -66,6 +66,8 @@ pub(crate) struct GroupState {
     /// The number of the message of its last change.
     pub(crate) last_id: u64,
     title: Box<str>,
+    /// The name in the room of whoever gave it that title; none: it has the title since its making.
+    titled_by: Option<Box<str>>,
     members: BTreeMap<TimelineId, Membership>,
     closed: bool,
     description: Box<str>,
@@ -130,6 +132,17 @@ impl GroupState {
 
     pub(crate) fn title(&self) -> &str {
         &self.title
+    }
+
+    pub(crate) fn titled_by(&self) -> Option<Box<str>> {
+        self.titled_by.clone()
+    }
+
+    /// Takes by which name in the room an account has made changes: of the title that is kept.
+    pub(crate) fn is_titled(&mut self, changes: &[GroupChange], nick: &str) {
+        if changes.iter().any(|it| it.verb == GroupVerb::Rename) {
+            self.titled_by = Some(nick.into());
+        }
     }
 
     /// Whether only owner and admins may send messages.
@@ -634,6 +647,8 @@ impl GroupState {
         }
         let changes = GroupChange::all_of(&message.content);
         changes.iter().for_each(|it| self.apply(home, message.id, it));
+        let nick = message.content.nick.as_deref();
+        self.is_titled(&changes, nick.unwrap_or_else(|| nick_of(&message.to, &message.from)));
         !changes.is_empty()
     }
 }

@@ -4,6 +4,7 @@ use crate::world::*;
 use chat::words::WordList;
 use model::chat::foreign::ForeignWord;
 use model::chat::*;
+use std::sync::Arc;
 
 /// Ann's group of Bob, which is open; Carol is no member.
 fn open(shards: u16) -> World {
@@ -360,6 +361,15 @@ fn how_one_is_there_is_shown_and_one_without_a_voice_has_no_words() {
     world.shows(CAROL, Show::Away, "tea");
     world.shows(CAROL, Show::Away, "tea");
     assert_eq!(world.hears_of(BOB), ["is carol carol visitor \"tea\""], "once");
+    let extra = |size: usize| Some(Arc::new("x".repeat(size).into_boxed_str()));
+    let with = |size| OccupantShow { extra: extra(size), ..OccupantShow::default() };
+    world.asks_room(CAROL, 0, OccupancyAsk::Show(with(OCCUPANT_EXTRA_BYTES_MAX + 1)));
+    world.rest();
+    assert_eq!(world.hears_of(BOB), [""; 0], "too much");
+    world.asks_room(CAROL, 0, OccupancyAsk::Show(with(OCCUPANT_EXTRA_BYTES_MAX)));
+    world.rest();
+    assert_eq!(world.hears_of(BOB), ["is carol carol visitor and 1024 bytes"]);
+    assert_eq!(enter(&mut world, BOB)[1], "carol carol visitor and 1024 bytes");
     world.orders(ANN, GroupVerb::Close, &[]).expect("moderated");
     world.hears_of(BOB);
     world.shows(CAROL, Show::Away, "words");

@@ -144,6 +144,37 @@ fn members_invite_and_others_set_the_subject_where_a_rule_lets_them() {
 }
 
 #[test]
+fn what_is_done_under_a_name_is_shown_by_that_name() {
+    for shards in 1..=3 {
+        let mut world = World::new(shards);
+        assert_eq!(enters_with(&mut world, CAROL, None), Ok(()));
+        assert_eq!(world.devices[CAROL].titled_by, None, "as it was made");
+        let hatter = Entry { nick: "Hatter".into(), ..Entry::default() };
+        assert_eq!(enters(&mut world, ANN, hatter), Ok(()));
+        world.hears_of(CAROL);
+        world.orders(ANN, GroupVerb::Promote, &["carol"]).expect("its owner");
+        world.orders(ANN, GroupVerb::Rename, &[]).expect("its owner");
+        assert_eq!(world.hears_of(CAROL), ["is carol carol admin by Hatter \"Lunch\""]);
+        let items = vec![RoleItem {
+            whom: OccupantName::Nick("Hatter".into()),
+            role: RoomRole::None,
+            reason: "".into(),
+        }];
+        let kick = world.of_room(CAROL, OccupancyAsk::SetRoles(items));
+        assert_eq!(kick, Err(ChatFault::Outranked));
+        assert_eq!(enters_with(&mut world, BOB, None), Ok(()));
+        assert_eq!(world.devices[BOB].titled_by.as_deref(), Some("Hatter"));
+        // The log has it.
+        world.restarts();
+        assert_eq!(enters_with(&mut world, BOB, None), Ok(()));
+        assert_eq!(world.devices[BOB].titled_by.as_deref(), Some("Hatter"));
+        world.orders(ANN, GroupVerb::Rename, &[]).expect("its owner, who is not in it");
+        assert_eq!(enters_with(&mut world, CAROL, None), Ok(()));
+        assert_eq!(world.devices[CAROL].titled_by.as_deref(), Some("ann"));
+    }
+}
+
+#[test]
 fn private_messages_are_for_whom_the_rule_names() {
     for shards in 1..=2 {
         let mut world = World::new(shards);

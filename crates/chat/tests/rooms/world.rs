@@ -71,6 +71,8 @@ pub struct Device {
     pub texts: Vec<String>,
     /// Changes of several lines that it was told of there.
     pub changes: Vec<String>,
+    /// Name of whoever gave the title that it was shown on entering.
+    pub titled_by: Option<Box<str>>,
 }
 
 /// State of a device.
@@ -114,11 +116,13 @@ pub fn occupant(it: &Occupant) -> String {
     let silent = if it.moderates { " moderator" } else { silent };
     let status =
         if it.show.status.is_empty() { String::new() } else { format!(" \"{}\"", it.show.status) };
-    format!("{} {} {role}{silent}{status}", it.nick, it.account.name())
+    let extra = it.show.extra.as_ref().map(|it| format!(" and {} bytes", it.len()));
+    let extra = extra.unwrap_or_default();
+    format!("{} {} {role}{silent}{status}{extra}", it.nick, it.account.name())
 }
 
 pub fn happened(event: &RoomEvent) -> String {
-    let by = |it: &RoomActor| format!("{} \"{}\"", it.by.name(), it.reason);
+    let by = |it: &RoomActor| format!("{} \"{}\"", it.nick, it.reason);
     match event {
         RoomEvent::Is(it, None) => format!("is {}", occupant(it)),
         RoomEvent::Is(it, Some(actor)) => format!("is {} by {}", occupant(it), by(actor)),
@@ -174,8 +178,20 @@ impl World {
             let (account, conn, session) = (address(name), None, SessionRef::from_bits(0));
             let (place, answer) = (Place::Elsewhere, None);
             let (found, news, last, texts) = (Vec::new(), Vec::new(), 0, Vec::new());
-            let changes = Vec::new();
-            Device { account, conn, session, place, answer, found, news, last, texts, changes }
+            let (changes, titled_by) = (Vec::new(), None);
+            Device {
+                account,
+                conn,
+                session,
+                place,
+                answer,
+                found,
+                news,
+                last,
+                texts,
+                changes,
+                titled_by,
+            }
         };
         let mut world = World {
             shards: (0..shards).map(|n| Shard::new(&settings, n)).collect(),
@@ -221,6 +237,7 @@ impl World {
                 let all = [&entered.own].into_iter().chain(&entered.others);
                 device.found = all.map(|it| occupant(it)).collect();
                 device.last = entered.last;
+                device.titled_by.clone_from(&entered.titled_by);
             }
             ChatDelivery::RoomNews(news) => {
                 if news.number > 0 && device.place == Place::Room {
@@ -408,7 +425,7 @@ impl World {
     }
 
     pub fn shows(&mut self, at: usize, show: Show, status: &str) {
-        let show = OccupantShow { show, status: status.into() };
+        let show = OccupantShow { show, status: status.into(), ..OccupantShow::default() };
         self.asks_room(at, 0, OccupancyAsk::Show(show));
         self.rest();
     }

@@ -5,7 +5,7 @@
 //! end with their sessions. Values only. Invariant: within a room no two occupants have names that
 //! differ in case or blanks alone.
 
-use super::{ChatMessage, ClientMessageId, Content, GroupRole, RoomChange, Show};
+use super::{ChatMessage, ClientMessageId, Content, GroupRole, RoomChange, STATUS_BYTES_MAX, Show};
 use crate::account::{AccountAddress, Addressee};
 use crate::id::SessionRef;
 use crate::timeline::Seq;
@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// Longest name of an occupant, bytes.
 pub const NICK_BYTES_MAX: usize = 128;
 
+/// Most bytes that an occupant's presence carries beside its text.
+pub const OCCUPANT_EXTRA_BYTES_MAX: usize = 1_024;
+
 /// How an occupant is there, as its device says (XEP-0045 7.7).
 #[derive(Clone, PartialEq, Eq, Default, Debug, Encoding)]
 pub struct OccupantShow {
@@ -22,12 +25,26 @@ pub struct OccupantShow {
     pub show: Show,
     /// Status text, at most [`STATUS_BYTES_MAX`](super::STATUS_BYTES_MAX) bytes.
     pub status: Box<str>,
+    /// Further elements, as XML that means the same wherever it is written; at most
+    /// [`OCCUPANT_EXTRA_BYTES_MAX`] bytes. One copy for the device and what is shown of it.
+    pub extra: Option<Arc<Box<str>>>,
 }
 
 impl OccupantShow {
-    /// Whether it says no more than that the occupant is there.
-    pub fn is_plain(&self) -> bool {
-        *self == OccupantShow::default()
+    /// The same without words, for an occupant that may not say anything.
+    pub fn silenced(self) -> OccupantShow {
+        OccupantShow { show: self.show, ..OccupantShow::default() }
+    }
+
+    /// Whether it is too long.
+    pub fn is_long(&self) -> bool {
+        let extra = self.extra.as_ref().map_or(0, |it| it.len());
+        self.status.len() > STATUS_BYTES_MAX || extra > OCCUPANT_EXTRA_BYTES_MAX
+    }
+
+    /// Approximate memory beside itself, bytes.
+    pub fn weight(&self) -> usize {
+        self.status.len() + self.extra.as_ref().map_or(0, |it| size_of::<Box<str>>() + it.len())
     }
 }
 
@@ -125,7 +142,7 @@ impl Occupant {
 
     /// Approximate memory, bytes.
     pub fn weight(&self) -> usize {
-        let texts = self.nick.len() + self.device.len() + self.show.status.len();
+        let texts = self.nick.len() + self.device.len() + self.show.weight();
         size_of::<Occupant>() + self.account.as_str().len() + texts
     }
 }
@@ -230,6 +247,8 @@ pub struct RoomEntered {
     pub others: Vec<Arc<Occupant>>,
     /// The group's title.
     pub title: Box<str>,
+    /// The name in the room of whoever gave the title; none: it is as the group was made.
+    pub titled_by: Option<Box<str>>,
 }
 
 impl RoomEntered {
@@ -271,6 +290,8 @@ pub enum RoomEvent {
 pub struct RoomActor {
     /// Account that did it.
     pub by: AccountAddress,
+    /// Its name in the room.
+    pub nick: Box<str>,
     /// Why, in words for people; may be empty.
     pub reason: Box<str>,
 }

@@ -273,11 +273,11 @@ fn whim_of_room(rng: &mut Prng, asked: &OccupancyRequest) -> ChatDelivery {
             role: GroupRole::ALL.get(rng.below(4) as usize).copied(),
             silent: true,
             moderates: rng.one_in(2),
-            show: OccupantShow { show: Show::Away, status: "<s>".into() },
+            show: OccupantShow { show: Show::Away, status: "<s>".into(), extra: None },
         })
     };
     let (ann, bob) = (named("<ann>", "ann"), named("bob", "bob"));
-    let actor = || Box::new(RoomActor { by: address("bob"), reason: "<r>".into() });
+    let actor = || Box::new(RoomActor { by: address("bob"), nick: "<b>".into(), reason: "<r>".into() });
     let event = match rng.below(8) {
         0 => RoomEvent::Is(ann.clone(), Some(actor())),
         1 => RoomEvent::Renamed("<ann>".into(), ann.clone()),
@@ -300,6 +300,7 @@ fn whim_of_room(rng: &mut Prng, asked: &OccupancyRequest) -> ChatDelivery {
                 own,
                 others,
                 title,
+                titled_by: Some("<b>".into()),
             }))
         }
     }

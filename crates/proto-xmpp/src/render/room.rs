@@ -127,8 +127,9 @@ pub fn put_occupant(
         occupant_id(account)
     );
     head.open(kind, out);
-    if kind.is_empty() && !show.is_plain() {
+    if kind.is_empty() {
         put_show(show.show, &show.status, out);
+        out.extend_from_slice(show.extra.as_ref().map_or("", |it| it).as_bytes());
     }
     out.extend_from_slice(inner.as_bytes());
     head.close(out);

@@ -6,11 +6,11 @@
 //! had is not shown again; whatever is shown, its place in the inbox is taken.
 
 use crate::render;
-use crate::render::room::Invitation;
+use crate::render::room::{Invitation, nick_in};
 use crate::server::Out;
 use crate::server::session::Session;
 use crate::server::stream_management::resumption::Turn;
-use model::chat::{ChatMessage, GroupChange, GroupVerb, RoomRule, nick_of};
+use model::chat::{ChatMessage, GroupChange, GroupVerb, RoomRule};
 use model::timeline::Seq;
 
 impl Session {
@@ -83,7 +83,7 @@ impl Session {
     ) {
         let room = &message.to;
         if let Some(change) = changes.iter().find(|it| it.verb == GroupVerb::Rename) {
-            let by = nick_of(room, &message.from);
+            let by = nick_in(message);
             self.write_subject(room, (Some(by), &change.title), out);
         }
         // With its own result the device has seen that.

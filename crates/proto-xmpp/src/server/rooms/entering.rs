@@ -158,7 +158,7 @@ impl Entering {
             is_made: false,
             has_joined: false,
             is_left: false,
-            show: news::shown(presence).unwrap_or_default(),
+            show: news::shown(presence).map(|(show, _)| show).unwrap_or_default(),
             password: password_of(presence),
             entered: None,
             missed: Vec::new(),
@@ -376,6 +376,7 @@ fn alone_in(walk: &Walk, account: &AccountAddress) -> RoomEntered {
         own: Arc::new(own),
         others: Vec::new(),
         title: walk.title.clone(),
+        titled_by: None,
     }
 }
 
@@ -405,9 +406,12 @@ impl Session {
         }
         let own = self.room(room).map(|it| it.own.nick.clone());
         let is_in = own.is_some();
-        let Ok(show) = news::shown(presence) else {
+        let Ok((show, is_long)) = news::shown(presence) else {
             return self.entry_makes_no_sense(about, StanzaFault::PolicyViolation, out);
         };
+        if is_long {
+            out.count(ChatCounter::TransientsDropped);
+        }
         if presence.child("x", MUC).is_none() {
             let (id, to) = (about.0.map(Box::from), about.1.unwrap_or_default().into());
             match own {
@@ -469,7 +473,7 @@ impl Session {
         let Entering { walk, missed, .. } = entering;
         let room = walk.room;
         self.forgets_kept(&room); // it was in it already
-        let RoomEntered { own, others, title, last, .. } = entered;
+        let RoomEntered { own, others, title, titled_by, last, .. } = entered;
         let jid = self.jid().to_owned();
         let reader = Reader { to: &jid, account: &account, nick: &own.nick };
         for occupant in &others {
@@ -484,7 +488,7 @@ impl Session {
         }
         let is_hidden = room.is_channel() && title.is_empty();
         let title = if is_hidden { name_of(&room, &title) } else { &title };
-        self.write_subject(&room, (None, title), out);
+        self.write_subject(&room, (titled_by.as_deref(), title), out);
         let (address, behind) = (room.clone(), place);
         let it = Room { address, place, behind, last, configured: 0, own, new };
         let rooms = self.rooms();

@@ -12,16 +12,17 @@
 //! conversation.
 
 use super::occupants::Reader;
-use super::{OccupancyAsk, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
+use super::{MUC, OccupancyAsk, RoomAnswer, RoomAsk, RoomRequest, RoomWhat, Step, fault_of};
 use crate::fault::StanzaFault;
+use crate::render::is_forged;
 use crate::server::session::Session;
 use crate::server::{Out, read_show};
-use crate::xml::scan::Element;
+use crate::xml::scan::{CLIENT, Element, Scan};
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::{
-    ChatMessage, ChatRequest, GroupChange, HistoryPage, HistoryRange, OccupancyRequest,
-    OccupantShow, RoomEvent, RoomExit, RoomNews, STATUS_BYTES_MAX,
+    ChatMessage, ChatRequest, GroupChange, HistoryPage, HistoryRange, OCCUPANT_EXTRA_BYTES_MAX,
+    OccupancyRequest, OccupantShow, RoomEvent, RoomExit, RoomNews, STATUS_BYTES_MAX,
 };
 use model::counters::ChatCounter;
 use model::timeline::Seq;
@@ -41,11 +42,29 @@ const CAUGHT_MAX: u16 = 50;
 #[derive(Debug)]
 pub(super) struct StatusTooLong;
 
-/// How a stanza says that somebody is there.
-pub(super) fn shown(presence: &Element<'_, '_>) -> Result<OccupantShow, StatusTooLong> {
+/// Hats (XEP-0317), which a room gives, and no occupant itself.
+const HATS: [&str; 2] = ["urn:xmpp:hats:0", "http://prosody.im/protocol/hats:1"];
+
+/// How a stanza says that somebody is there, and whether something of it is left out, since there
+/// is too much: more elements than an occupant may have.
+pub(super) fn shown(presence: &Element<'_, '_>) -> Result<(OccupantShow, bool), StatusTooLong> {
     let (show, status) = read_show(presence);
-    let is_long = status.len() > STATUS_BYTES_MAX;
-    if is_long { Err(StatusTooLong) } else { Ok(OccupantShow { show, status }) }
+    if status.len() > STATUS_BYTES_MAX {
+        return Err(StatusTooLong);
+    }
+    let is_passed_on = |child: &Element<'_, '_>| {
+        let of = child.namespace();
+        let is_ours = of == CLIENT || of == MUC || HATS.contains(&of) || is_forged(child);
+        !is_ours && !child.has_prefix() && Scan::alone(child.whole()).is_ok()
+    };
+    let mut extra = String::new();
+    for child in presence.children().filter(is_passed_on) {
+        extra.push_str(child.whole());
+    }
+    let is_long = extra.len() > OCCUPANT_EXTRA_BYTES_MAX;
+    let extra = Some(extra).filter(|it| !is_long && !it.is_empty());
+    let extra = extra.map(|it| Arc::new(it.into_boxed_str()));
+    Ok((OccupantShow { show, status, extra }, is_long))
 }
 
 /// Messages of a room are read that did not come.

@@ -23,10 +23,10 @@ pub(super) const fn affiliation_of(role: Option<GroupRole>) -> &'static str {
 
 /// Account that did it, and the reason, as XML (8.2, 9.1). An account is not the actor of what it
 /// does to itself.
-fn actor_of(room: &AccountAddress, occupant: &Occupant, actor: &RoomActor) -> String {
+fn actor_of(occupant: &Occupant, actor: &RoomActor) -> String {
     let mut out = String::new();
     if actor.by != occupant.account {
-        let (nick, jid) = (escaped(nick_of(room, &actor.by)), escaped(actor.by.as_str()));
+        let (nick, jid) = (escaped(&actor.nick), escaped(actor.by.as_str()));
         out = format!("<actor nick='{nick}' jid='{jid}'/>");
     }
     out.push_str(&reason(&actor.reason));
@@ -36,13 +36,9 @@ fn actor_of(room: &AccountAddress, occupant: &Occupant, actor: &RoomActor) -> St
 /// The affiliation of an occupant that goes, who did it and why, and the status code for it, as XML
 /// (8.2: kicked; 9.4: a room for members alone, and no member any more; 9.1: banned; 10.9:
 /// destroyed; 10.2: a room for members alone from now on).
-fn told_of(
-    room: &AccountAddress,
-    occupant: &Occupant,
-    how: &RoomExit,
-) -> (&'static str, String, String) {
+fn told_of(occupant: &Occupant, how: &RoomExit) -> (&'static str, String, String) {
     let status = |code: u16| format!("<status code='{code}'/>");
-    let actor = |actor: &RoomActor| actor_of(room, occupant, actor);
+    let actor = |actor: &RoomActor| actor_of(occupant, actor);
     let affiliation = affiliation_of(occupant.role);
     match how {
         RoomExit::Left => (affiliation, String::new(), String::new()),
@@ -114,11 +110,11 @@ impl Reader<'_> {
         let mut out = Vec::new();
         match event {
             RoomEvent::Is(occupant, actor) => {
-                let why = actor.as_ref().map(|it| actor_of(room, occupant, it)).unwrap_or_default();
+                let why = actor.as_ref().map(|it| actor_of(occupant, it)).unwrap_or_default();
                 self.put(room, occupant, (&why, own), &mut out);
             }
             RoomEvent::Gone(occupant, how) => {
-                let (affiliation, why, told) = told_of(room, occupant, how);
+                let (affiliation, why, told) = told_of(occupant, how);
                 let (kind, role, renamed) = ("unavailable", "none", None);
                 let item = OccupantItem { room, occupant, kind, affiliation, role, renamed };
                 put_occupant(self.to, item, (&why, &format!("{told}{more}{own}")), &mut out);

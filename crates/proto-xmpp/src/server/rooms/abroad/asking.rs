@@ -92,9 +92,10 @@ impl RoomsAbroad {
     ) {
         let own = self.seats.at(room, (&who.0, &who.1)).map(|it| it.own.nick.clone());
         let is_in = own.is_some();
-        let Ok(show) = shown(stanza) else {
+        let Ok((show, is_long)) = shown(stanza) else {
             return self.cannot(stanza, StanzaFault::PolicyViolation);
         };
+        self.refused.dropped += u64::from(is_long);
         if stanza.child("x", MUC).is_none() {
             match own {
                 None => self.cannot(stanza, StanzaFault::NotAcceptable),

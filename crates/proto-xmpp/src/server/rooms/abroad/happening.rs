@@ -8,7 +8,7 @@ use super::asking::Who;
 use super::seats::Seat;
 use super::{Missed, RoomsAbroad};
 use crate::render::room::{
-    Invitation, RoomRendering, put_configured, put_invitation, put_subject, write_in_room,
+    Invitation, RoomRendering, nick_in, put_configured, put_invitation, put_subject, write_in_room,
 };
 use crate::render::{self, full_jid};
 use crate::server::rooms::changes::{is_of_settings, key_of};
@@ -18,7 +18,7 @@ use crate::xml::text;
 use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::foreign::RoomWord;
-use model::chat::{ChatMessage, GroupChange, GroupVerb, RoomEvent, RoomNews, nick_of};
+use model::chat::{ChatMessage, GroupChange, GroupVerb, RoomEvent, RoomNews};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -185,7 +185,7 @@ impl RoomsAbroad {
     /// Handles changes of a group, which one message announces. Other news report who enters and
     /// leaves, and roles.
     fn happens(&mut self, message: &ChatMessage, changes: &[GroupChange], all: &[Who]) {
-        let (room, by) = (&message.to, nick_of(&message.to, &message.from));
+        let (room, by) = (&message.to, nick_in(message));
         if let Some(change) = changes.iter().find(|it| it.verb == GroupVerb::Rename) {
             self.put_for_each(all, |to, out| put_subject(to, (room, Some(by)), &change.title, out));
         }

@@ -101,7 +101,7 @@ impl RoomsAbroad {
         let history = entering.history(now.wall_ms, |it, out| write_in_room(it, how, out));
         let (place, entered) = (entering.place(), entering.entered(&who.0));
         let told = entering.told(&entered.own.nick);
-        let RoomEntered { own, others, title, last, .. } = entered;
+        let RoomEntered { own, others, title, titled_by, last, .. } = entered;
         let mut all = Vec::new();
         let reader = Reader { to: &full, account: &who.0, nick: &own.nick };
         let mut put = |occupant: &Occupant, told: &str| {
@@ -113,7 +113,7 @@ impl RoomsAbroad {
         put(&own, &told);
         all.extend(history);
         let mut xml = Vec::new();
-        put_subject(&full, (&room, None), &title, &mut xml);
+        put_subject(&full, (&room, titled_by.as_deref()), &title, &mut xml);
         all.push(xml);
         all.into_iter().for_each(|xml| self.sends(&who.0, xml));
         let (account, device) = who;

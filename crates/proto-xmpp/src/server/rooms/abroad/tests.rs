@@ -128,6 +128,7 @@ fn entered(who: &str) -> ChatDelivery {
         own: Arc::new(occupant(who, None)),
         others: vec![Arc::new(ann)],
         title: "Yard".into(),
+        titled_by: None,
     }))
 }
 
@@ -343,7 +344,8 @@ fn whoever_leaves_before_it_is_in_and_comes_again_is_in() {
 #[test]
 fn kicks_bans_and_roles_are_shown_and_whoever_is_out_hears_nothing_more() {
     let both = devices(&[EVE, "mallory@b.example/x"]);
-    let actor = || Box::new(RoomActor { by: address("ann"), reason: "noise".into() });
+    let (by, nick) = (|| address("ann"), "ann");
+    let actor = || Box::new(RoomActor { by: by(), nick: nick.into(), reason: "noise".into() });
     let tea = Some(address("tea@muc.b.example"));
     for (how, told) in [
         (RoomExit::Kicked(actor()), "<reason>noise</reason></item><status code='307'/>"),

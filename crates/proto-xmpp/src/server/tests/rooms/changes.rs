@@ -44,6 +44,26 @@ fn a_title_is_a_subject_of_whoever_gave_it() {
 }
 
 #[test]
+fn a_title_comes_from_the_name_under_which_it_was_given() {
+    let (verb, title, members) = (GroupVerb::Rename, "Tea".into(), Vec::new());
+    let content = GroupChange { verb, title, members }.content();
+    let content = Content { nick: Some("Hatter".into()), ..content };
+    let shown = comes(&mut inside(), 13, said("bob", 5, content));
+    assert!(shown.contains("from='lunch@conference.a.example/Hatter'"), "{shown}");
+    let mut side = available();
+    says(&mut side, ENTER);
+    let (number, _) = asks_room(&mut side);
+    let ChatDelivery::RoomEntered(it) = entered(number, &TWO) else { panic!("entered") };
+    let it = RoomEntered { titled_by: Some("Hatter".into()), ..*it };
+    told(&mut side, ChatDelivery::RoomEntered(Box::new(it)));
+    let (number, _) = asks_for_history(&mut side);
+    let shown = told(&mut side, history(number, &[]));
+    let subject = stanzas(&shown).pop().expect("the subject");
+    assert!(subject.contains("from='lunch@conference.a.example/Hatter'"), "{subject}");
+    assert!(subject.contains("<subject>Lunch &amp; co</subject>"), "{subject}");
+}
+
+#[test]
 fn an_invitation_has_the_password_and_is_no_change_of_settings() {
     let all = [add("ann"), GroupChange::of_rule(&RoomRule::Key("se<same".into()))];
     let added = said("bob", 5, GroupChange::content_of(&all));

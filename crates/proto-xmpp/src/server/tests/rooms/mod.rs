@@ -128,7 +128,10 @@ pub(super) fn entered(number: u32, all: &[Named]) -> ChatDelivery {
         all.iter().map(|it| Arc::new(occupant(*it))).partition(|it| &*it.nick == "ann");
     let (group, title) = (address(ROOM), "Lunch & co".into());
     let own = own.into_iter().next().expect("herself");
-    ChatDelivery::RoomEntered(Box::new(RoomEntered { number, group, last: 7, own, others, title }))
+    let titled_by = None;
+    let (last, title) = (7, title);
+    let it = RoomEntered { number, group, last, own, others, title, titled_by };
+    ChatDelivery::RoomEntered(Box::new(it))
 }
 
 /// News of the room with this number.

@@ -13,7 +13,7 @@ fn of(name: &'static str, role: GroupRole) -> Occupant {
 }
 
 fn actor(reason: &str) -> Box<RoomActor> {
-    Box::new(RoomActor { by: address("bob"), reason: reason.into() })
+    Box::new(RoomActor { by: address("bob"), nick: "Bo<b".into(), reason: reason.into() })
 }
 
 /// Stanzas of news about ann, or carol.
@@ -37,7 +37,8 @@ fn one_says_how_one_is_there_by_ones_own_name_and_in_so_many_words() {
     let mut side = inside();
     let away = presence("ann", "<show>away</show><status>t &amp; c</status>");
     assert_eq!(says(&mut side, &away), "");
-    let show = OccupantShow { show: Show::Away, status: "t & c".into() };
+    let status = "t & c".into();
+    let show = OccupantShow { show: Show::Away, status, extra: None };
     assert_eq!(room_words(&mut side), [OccupancyAsk::Show(show)]);
     let long = format!("<status>{}</status>", "x".repeat(STATUS_BYTES_MAX + 1));
     assert!(says(&mut side, &presence("ann", &long)).contains("<policy-violation"));
@@ -48,9 +49,39 @@ fn one_says_how_one_is_there_by_ones_own_name_and_in_so_many_words() {
 }
 
 #[test]
+fn elements_of_a_presence_go_along_but_those_that_rooms_and_servers_write() {
+    const CAPS: &str = "<c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='n' ver='v'/>";
+    const AVATAR: &str = "<x xmlns='vcard-temp:x:update'><photo>ab</photo></x>";
+    let forged = "<x xmlns='http://jabber.org/protocol/muc#user'/><priority>5</priority>\
+        <hats xmlns='urn:xmpp:hats:0'/><occupant-id xmlns='urn:xmpp:occupant-id:0' id='x'/>\
+        <delay xmlns='urn:xmpp:delay' stamp='2023-11-14T22:13:20Z'/>";
+    let mut side = inside();
+    let extra = |inner: String| {
+        says(&mut side, &presence("ann", &inner));
+        match &room_words(&mut side)[..] {
+            [OccupancyAsk::Show(show)] => show.extra.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut extra = extra;
+    let both = extra(format!("{CAPS}{forged}<show>away</show>{AVATAR}")).expect("some");
+    assert_eq!(**both, *format!("{CAPS}{AVATAR}"));
+    assert_eq!(extra(forged.into()), None);
+    let long = |size: usize| format!("<a xmlns='y'>{}</a>", "x".repeat(size));
+    let beside = long(0).len();
+    assert!(extra(long(OCCUPANT_EXTRA_BYTES_MAX - beside)).is_some());
+    assert_eq!(extra(long(OCCUPANT_EXTRA_BYTES_MAX - beside + 1)), None, "all of it");
+    let show = OccupantShow { extra: Some(both), ..OccupantShow::default() };
+    let shown = shows("carol", |it| {
+        RoomEvent::Is(Arc::new(Occupant { show: show.clone(), ..(*it).clone() }), None)
+    });
+    assert!(shown[0].contains(&format!("to='ann@a.example/desk'>{CAPS}{AVATAR}<x ")), "{shown:?}");
+}
+
+#[test]
 fn an_occupant_is_shown_with_its_role_its_words_and_who_made_that_of_it() {
     let shown = shows("carol", |it| RoomEvent::Is(it, Some(actor("<why>"))));
-    let actor_of = "<actor nick='bob' jid='bob@a.example'/><reason>&lt;why&gt;</reason></item>";
+    let actor_of = "<actor nick='Bo&lt;b' jid='bob@a.example'/><reason>&lt;why&gt;</reason></item>";
     assert!(shown.len() == 1 && shown[0].contains(actor_of), "{shown:?}");
     assert!(shown[0].contains("affiliation='member' role='participant'"));
     let own = shows("ann", |it| RoomEvent::Is(it, None));
@@ -62,7 +93,7 @@ fn an_occupant_is_shown_with_its_role_its_words_and_who_made_that_of_it() {
         (Some(GroupRole::Admin), false, "affiliation='admin' role='moderator'"),
         (Some(GroupRole::Owner), false, "affiliation='owner' role='moderator'"),
     ] {
-        let show = OccupantShow { show: Show::ExtendedAway, status: "<x>".into() };
+        let show = OccupantShow { show: Show::ExtendedAway, status: "<x>".into(), extra: None };
         let one =
             |it: Arc<Occupant>| Occupant { role, silent, show: show.clone(), ..(*it).clone() };
         let shown = shows("carol", |it| RoomEvent::Is(Arc::new(one(it)), None));
@@ -186,7 +217,7 @@ fn a_visitor_is_told_messages_in_order_and_reads_those_that_did_not_come() {
 #[test]
 fn while_nobody_looks_the_last_of_each_occupant_waits() {
     let away = |number, words: &str| {
-        let show = OccupantShow { show: Show::Away, status: words.into() };
+        let show = OccupantShow { show: Show::Away, status: words.into(), extra: None };
         let it = Occupant { show, ..of("bob", GroupRole::Owner) };
         news(number, RoomEvent::Is(Arc::new(it), None))
     };
