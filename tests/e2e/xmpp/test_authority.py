@@ -156,7 +156,7 @@ class Authority(Guests):
     async def test_a_room_is_described_and_unlocked_and_whoever_wants_enters(self):
         bob, room = await self.made()
         carol = await self.guest(self.carol)
-        await self.refused(carol, room.address, "registration-required")
+        await self.refused(carol, room.address, "item-not-found")
         await self.configure(bob, room.address, membersonly=False, roomdesc="Soup, mostly")
         await bob.next("groupchat_config_status")
         info = (await carol.client.plugin["xep_0030"].get_info(room.address))["disco_info"]
@@ -179,6 +179,22 @@ class Authority(Guests):
         await self.refused(carol, room.address, "forbidden")
         await self.fails(self.configure(bob, room.address, enablearchiving=False),
                          "not-acceptable")
+
+    @together
+    async def test_a_room_has_a_password_and_whoever_is_in_it_asks_the_others(self):
+        bob, room = await self.made("0092")
+        carol = await self.guest(self.carol, plugins=("0092",))
+        await self.configure(bob, room.address, membersonly=False, passwordprotectedroom=True,
+                             roomsecret="sesame")
+        info = (await carol.client.plugin["xep_0030"].get_info(room.address))["disco_info"]
+        self.assertIn("muc_passwordprotected", info["features"])
+        await self.refused(carol, room.address, "not-authorized")
+        await self.enter(carol, room.address, nick="Hare", password="sesame")
+        await room.sees("Hare", role="participant")
+        version = bob.client.plugin["xep_0092"].get_version
+        told = await version(f"{room.address}/Hare", timeout=DEADLINE_S)
+        self.assertEqual((told["from"], told["software_version"]["name"]),
+                         (f"{room.address}/Hare", "Slixmpp"))
 
     @together
     async def test_a_moderator_calls_a_message_back_for_everybody(self):
