@@ -224,6 +224,19 @@ impl Room {
         Some((inbox, hearers([(inbox, it)].into_iter())))
     }
 
+    /// One seat of the occupant with a name: that of a device, or the one that has said last how it
+    /// is there.
+    pub(crate) fn seat_named(&self, nick: &str, device: Option<&str>) -> Option<Hearers> {
+        let (key, (inbox, _)) = (key_of(nick)?, self.named(nick)?);
+        let it = self.accounts.get(&inbox)?.iter().find(|it| it.key == key)?;
+        let is_it = |seat: &&Seat| device.is_none_or(|device| *seat.at.1 == *device);
+        let Seat { at: (session, device), .. } = it.seats.iter().rev().find(is_it)?;
+        let here = session.map(|it| (it.shard(), [(inbox, it)].into()));
+        let abroad = (it.shown.account.clone(), device.clone());
+        let abroad = Some(abroad).filter(|_| session.is_none());
+        Some(Hearers { here: here.into_iter().collect(), abroad: abroad.into_iter().collect() })
+    }
+
     /// All seats.
     pub(crate) fn all(&mut self) -> Hearers {
         let all = seated(&self.accounts);

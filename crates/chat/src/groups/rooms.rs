@@ -27,9 +27,9 @@ use base::time::Now;
 use model::account::AccountAddress;
 use model::chat::foreign::{ForeignWord, RoomWord};
 use model::chat::{
-    ChatDelivery, ChatFault, ChatMessage, ClientMessageId, Content, Entry, GroupChange, GroupRole,
-    GroupVerb, OccupancyAsk, OccupancyRequest, Occupant, OccupantName, OccupantShow, RoleItem,
-    RoomActor, RoomEntered, RoomEvent, RoomExit, RoomNews, RoomRole, Transient, Whispers, nick_of,
+    ChatDelivery, ChatFault, ChatMessage, Entry, GroupChange, GroupRole, GroupVerb, OccupancyAsk,
+    OccupancyRequest, Occupant, OccupantName, OccupantShow, RELAYED_BYTES_MAX, RoleItem, RoomActor,
+    RoomEntered, RoomEvent, RoomExit, RoomNews, Transient, nick_of,
 };
 use model::counters::ChatCounter;
 use model::id::ConnRef;
@@ -81,6 +81,7 @@ impl RoomAsked {
         let said = match &self.ask {
             OccupancyAsk::Whisper { nick, content } => nick.len() + content.weight(),
             OccupancyAsk::SetRoles(items) => items.iter().map(weight_of_item).sum(),
+            OccupancyAsk::Relay { nick, relayed, .. } => nick.len() + relayed.weight(),
             OccupancyAsk::Rename(nick) | OccupancyAsk::Find(nick) => nick.len(),
             OccupancyAsk::Enter(entry) => {
                 let password = entry.password.as_ref().map_or(0, |it| it.len());
@@ -166,6 +167,9 @@ async fn asked_here(flow: &mut Flow, asked: RoomAsked) -> Result<PeerReply, Chat
         OccupancyAsk::Whisper { nick, content } => {
             chat.whispers_in_room(conversation, &asked, (nick, content), fx)
         }
+        OccupancyAsk::Relay { nick, device, relayed } => {
+            chat.relays_in_room(conversation, &asked, (nick, device.as_deref(), relayed), fx)
+        }
         OccupancyAsk::Find(nick) => chat.finds_in_room(conversation, asked.by, nick),
         OccupancyAsk::Show(_) | OccupancyAsk::Leave | OccupancyAsk::Change { .. } => {
             Err(ChatFault::Invalid)
@@ -209,6 +213,9 @@ impl Chat {
         if let Some(show) = show.filter(|_| muted) {
             *show = std::mem::take(show).silenced(); // an operator's mute holds here too
         }
+        let is_long = is_long
+            || matches!(&ask, OccupancyAsk::Relay { relayed, .. }
+                if relayed.xml.len() > RELAYED_BYTES_MAX);
         // Subscribers of a channel do not know of each other.
         let is_wrong = !group.is_group() || group.is_channel() || is_long;
         if matches!(ask, OccupancyAsk::Show(_) | OccupancyAsk::Leave) {
@@ -239,24 +246,6 @@ impl Chat {
             let why = if may { ChatFault::Busy } else { ChatFault::Invalid };
             self.answer_session((from, session), ChatDelivery::Failed { number, why }, fx);
         }
-    }
-
-    /// Checks what an account says to one occupant as a message to the group: limits, mutes, rates
-    /// and words.
-    fn may_whisper(
-        &mut self,
-        now: Now,
-        (asker, group): (&Asker, &AccountAddress),
-        content: &mut Content,
-        fx: &mut Effects,
-    ) -> Result<(), ChatFault> {
-        self.may_say(content)?;
-        if asker.is_operator {
-            return Ok(());
-        }
-        // It is not stored: no message has this id.
-        let said = (ClientMessageId([0; 16]), content);
-        self.moderate(now, asker, group, said, fx).map(|_| ()).map_err(|rejected| rejected.why)
     }
 
     /// Takes how a session is in a room, at its pace, or that it leaves.
@@ -420,48 +409,6 @@ impl Chat {
             self.news(conversation, by, RoomEvent::Renamed(before, occupant), fx);
         }
         Ok(now_is)
-    }
-
-    /// Hands what an occupant says to another one to the devices of that one (7.5).
-    fn whispers_in_room(
-        &mut self,
-        conversation: TimelineId,
-        asked: &RoomAsked,
-        (nick, content): (&str, &Content),
-        fx: &mut Effects,
-    ) -> Result<PeerReply, ChatFault> {
-        let room = self.occupants.room(conversation).ok_or(ChatFault::NotMember)?;
-        let own = room.at(asked.by, &asked.at).ok_or(ChatFault::NotMember)?;
-        let may = match self.groups.state(conversation)?.rules().whispers {
-            Whispers::Anyone => true,
-            Whispers::Participants => own.room_role() >= RoomRole::Participant,
-            Whispers::Moderators => own.is_moderator(),
-            Whispers::Nobody => false,
-        };
-        if !may {
-            return Err(ChatFault::Forbidden);
-        }
-        let (_, to) = room.seats_named(nick).ok_or(ChatFault::UnknownAccount)?;
-        let event = RoomEvent::Whispered(own, Box::new(content.clone()));
-        self.tell_room(RoomNews { group: asked.group.clone(), number: 0, event }, &to, fx);
-        Ok(PeerReply::Done)
-    }
-
-    fn finds_in_room(
-        &mut self,
-        conversation: TimelineId,
-        by: TimelineId,
-        nick: &str,
-    ) -> Result<PeerReply, ChatFault> {
-        let is_in = self.occupants.one_of(conversation, by).is_some();
-        self.groups
-            .state(conversation)?
-            .member(by)
-            .map(|_| ())
-            .or_else(|fault| if is_in { Ok(()) } else { Err(fault) })?;
-        let room = self.occupants.room(conversation).ok_or(ChatFault::UnknownAccount)?;
-        let (_, occupant) = room.named(nick).ok_or(ChatFault::UnknownAccount)?;
-        Ok(PeerReply::Occupant(occupant))
     }
 
     /// Takes how a device is in the room of a group that is at home here.
@@ -737,7 +684,7 @@ impl Chat {
         since.or_else(|fault| of_visitor().ok_or(fault))
     }
 
-    fn tell_room(&mut self, news: RoomNews, to: &Hearers, fx: &mut Effects) {
+    pub(super) fn tell_room(&mut self, news: RoomNews, to: &Hearers, fx: &mut Effects) {
         let (group, news) = (news.group.clone(), Arc::new(news));
         if !to.abroad.is_empty() {
             fx.foreign.push(ForeignWord::RoomNews(news.clone(), to.abroad.clone()));
@@ -791,7 +738,12 @@ impl Chat {
                 }
                 _ => {}
             }
-            if let Some(RoomEvent::Whispered(it, _)) = event
+            let is_from = match event {
+                Some(RoomEvent::Whispered(it, _)) => Some(it),
+                Some(RoomEvent::Relayed(it, relayed)) if relayed.kind.is_question() => Some(it),
+                _ => None,
+            };
+            if let Some(it) = is_from
                 && self.people.blocks(by, &it.account)
             {
                 fx.counters.count(ChatCounter::TransientsDropped);

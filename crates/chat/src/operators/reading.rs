@@ -10,7 +10,9 @@ use base::hash::HashKey;
 use base::pace::buckets::Buckets;
 use base::time::Now;
 use model::account::{AccountAddress, Addressee};
-use model::chat::{ChatDelivery, ChatFault, ChatRequest, NodesAnswer, NodesAsk, NodesFault};
+use model::chat::{
+    ChatDelivery, ChatFault, ChatRequest, NodesAnswer, NodesAsk, NodesFault, OccupancyAsk,
+};
 use model::counters::ChatCounter;
 use model::id::ConnRef;
 use model::limits::ChatLimits;
@@ -91,6 +93,10 @@ fn is_about_others(request: &ChatRequest) -> bool {
         | ChatRequest::PublicGroups { .. }
         | ChatRequest::Readers { .. } => true,
         ChatRequest::HandTo(handing) => handing.is_question,
+        ChatRequest::Room(asked) => matches!(
+            &asked.ask,
+            OccupancyAsk::Relay { relayed, .. } if relayed.kind.is_question()
+        ),
         ChatRequest::Nodes(asked) => matches!(
             asked.ask,
             NodesAsk::Items(_)

@@ -603,6 +603,47 @@ fn what_an_occupant_says_to_another_one_reaches_the_devices_of_that_name_alone()
     }
 }
 
+fn relay(nick: &str, device: Option<&str>, kind: RelayedKind) -> OccupancyAsk {
+    let relayed = Arc::new(Relayed { kind, id: "7".into(), xml: "<q/>".into() });
+    OccupancyAsk::Relay { nick: nick.into(), device: device.map(Into::into), relayed }
+}
+
+#[test]
+fn a_question_to_an_occupant_goes_to_one_of_its_devices_and_the_answer_comes_back() {
+    use RelayedKind::{Get, Result, Set};
+    for shards in 1..=3 {
+        let mut world = open(shards);
+        assert_eq!(world.of_room(BOB, relay("bob", None, Get)), Err(ChatFault::NotMember));
+        for at in [BOB, CAROL] {
+            enter(&mut world, at);
+        }
+        world.eve_enters();
+        world.hears_of(BOB);
+        world.hears_of(CAROL);
+        assert_eq!(world.of_room(CAROL, relay("dave", None, Get)), Err(ChatFault::UnknownAccount));
+        let other = relay("bob", Some("phone"), Get);
+        assert_eq!(world.of_room(CAROL, other), Err(ChatFault::UnknownAccount));
+        assert_eq!(world.of_room(CAROL, relay("bob", None, Get)), Ok(()));
+        assert_eq!(world.hears_of(BOB), ["carol relays get 7 <q/>"]);
+        assert_eq!(world.of_room(BOB, relay("carol", Some("desk"), Result)), Ok(()));
+        assert_eq!(world.hears_of(CAROL), ["bob relays result 7 <q/>"]);
+        world.eve(relay("bob", None, Set));
+        assert_eq!(world.hears_of(BOB), [format!("{EVE} relays set 7 <q/>")]);
+        world.abroad.clear();
+        assert_eq!(world.of_room(BOB, relay(EVE, Some("phone"), Result)), Ok(()));
+        let told = |word: &ForeignWord| match word {
+            ForeignWord::RoomNews(news, to) => to.len() == 1 && happened(&news.event).contains("7"),
+            _ => false,
+        };
+        assert!(world.abroad.iter().any(told));
+        let xml = "x".repeat(RELAYED_BYTES_MAX + 1).into();
+        let relayed = Arc::new(Relayed { kind: Get, id: "7".into(), xml });
+        let long = OccupancyAsk::Relay { nick: "bob".into(), device: None, relayed };
+        assert_eq!(world.of_room(CAROL, long), Err(ChatFault::Invalid));
+        assert_eq!(world.hears_of(BOB), [""; 0]);
+    }
+}
+
 #[test]
 fn what_is_said_to_one_occupant_has_the_rates_words_and_limits_of_messages() {
     let whisper = |text: &str| {

@@ -135,6 +135,9 @@ pub fn happened(event: &RoomEvent) -> String {
             RoomExit::Banned(it_by) => format!("banned {} by {}", it.nick, by(it_by)),
             RoomExit::Dissolved(why, _) => format!("dissolved {} \"{why}\"", it.nick),
         },
+        RoomEvent::Relayed(by, it) => {
+            format!("{} relays {} {} {}", by.nick, it.kind.word(), it.id, it.xml)
+        }
         RoomEvent::Whispered(by, content) => format!("{} whispers {}", by.nick, content.text),
         RoomEvent::Said(message) => match GroupChange::of(&message.content) {
             Some(change) => format!("said {}", change.verb.word()),

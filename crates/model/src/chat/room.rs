@@ -192,6 +192,61 @@ pub struct Entry {
     pub makes: bool,
 }
 
+/// Most bytes of a question to an occupant, or of an answer.
+pub const RELAYED_BYTES_MAX: usize = 64 * 1024;
+
+/// Kind of what a room relays between two occupants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RelayedKind {
+    /// A question that changes nothing.
+    Get,
+    /// A question that may change something.
+    Set,
+    /// The answer.
+    Result,
+    /// A refusal.
+    Error,
+}
+
+impl RelayedKind {
+    /// All kinds.
+    pub const ALL: [RelayedKind; 4] =
+        [RelayedKind::Get, RelayedKind::Set, RelayedKind::Result, RelayedKind::Error];
+
+    /// The word in stanzas.
+    pub const fn word(self) -> &'static str {
+        match self {
+            RelayedKind::Get => "get",
+            RelayedKind::Set => "set",
+            RelayedKind::Result => "result",
+            RelayedKind::Error => "error",
+        }
+    }
+
+    /// Whether an answer is due to it.
+    pub const fn is_question(self) -> bool {
+        matches!(self, RelayedKind::Get | RelayedKind::Set)
+    }
+}
+
+/// A question of an occupant to another one, or the answer (XEP-0045 17.4), kept nowhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Relayed {
+    /// Its kind.
+    pub kind: RelayedKind,
+    /// Id of the stanza.
+    pub id: Box<str>,
+    /// Content, as XML; at most [`RELAYED_BYTES_MAX`] bytes.
+    pub xml: Box<str>,
+}
+
+impl Relayed {
+    /// Approximate memory, bytes.
+    pub fn weight(&self) -> usize {
+        size_of::<Relayed>() + self.id.len() + self.xml.len()
+    }
+}
+
 /// Kind of a request about a room.
 #[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 #[encoding[
@@ -223,6 +278,15 @@ pub enum OccupancyAsk {
         nick: Box<str>,
         /// Content of the message: it is not stored.
         content: Box<Content>,
+    },
+    /// Relay a question to one device of an occupant, or an answer. Answered by `Done` or `Failed`.
+    Relay {
+        /// The other's name.
+        nick: Box<str>,
+        /// Its device; none: the one that has said last how it is there.
+        device: Option<Box<str>>,
+        /// The question, or the answer.
+        relayed: Arc<Relayed>,
     },
     /// The occupant with this name. Answered by `Occupant` or `Failed`.
     Find(Box<str>),
@@ -283,6 +347,8 @@ pub enum RoomEvent {
     Said(Arc<ChatMessage>),
     /// An occupant has said something to the reader alone.
     Whispered(Arc<Occupant>, Box<Content>),
+    /// An occupant asks the reader's device something, or answers it.
+    Relayed(Arc<Occupant>, Arc<Relayed>),
 }
 
 /// Account that did something to an occupant, and the reason.
@@ -322,6 +388,7 @@ impl RoomNews {
                 it.weight() + 256
             }
             RoomEvent::Said(message) => message.weight(),
+            RoomEvent::Relayed(it, relayed) => it.weight() + relayed.weight(),
             RoomEvent::Whispered(it, content) => {
                 it.weight() + size_of::<Content>() + content.text.len() + content.extra.len()
             }

@@ -52,7 +52,7 @@ const OTHERS: &[Xep] = &[
     Xep::complete(4, ("Data Forms", "2.13.2"), "for the forms of other extensions",
         "xmpp/test_rooms.py::test_a_room_is_made_administered_and_destroyed_by_xmpp"),
     Xep::partial(45, ("Multi-User Chat", "1.35.5"),
-        "non-anonymous rooms; no IQs to occupants, registration",
+        "non-anonymous rooms; no registration",
         "xmpp/test_rooms.py::test_a_room_is_made_administered_and_destroyed_by_xmpp"),
     Xep::partial(59, ("Result Set Management", "1.0"), "no counts for archives and lists of rooms",
         "xmpp/test_archive.py::test_it_is_paged_backwards_from_its_end_and_filtered"),

@@ -277,7 +277,8 @@ fn whim_of_room(rng: &mut Prng, asked: &OccupancyRequest) -> ChatDelivery {
         })
     };
     let (ann, bob) = (named("<ann>", "ann"), named("bob", "bob"));
-    let actor = || Box::new(RoomActor { by: address("bob"), nick: "<b>".into(), reason: "<r>".into() });
+    let actor =
+        || Box::new(RoomActor { by: address("bob"), nick: "<b>".into(), reason: "<r>".into() });
     let event = match rng.below(8) {
         0 => RoomEvent::Is(ann.clone(), Some(actor())),
         1 => RoomEvent::Renamed("<ann>".into(), ann.clone()),

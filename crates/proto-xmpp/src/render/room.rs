@@ -154,6 +154,21 @@ pub fn put_whisper(
     out.extend_from_slice(told.as_bytes());
 }
 
+/// Opens what a room relays from an occupant to another one's device (17.4).
+pub fn open_relayed(
+    to: &str,
+    (room, nick): (&AccountAddress, &str),
+    (kind, id): (&str, &str),
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"<iq");
+    put_attribute("type", Some(kind), out);
+    put_attribute("id", Some(id), out);
+    put_attribute("from", Some(&format!("{room}/{nick}")), out);
+    put_attribute("to", Some(to), out);
+    out.push(b'>');
+}
+
 /// Appends the subject of a room (8.1), and who gave it.
 pub fn put_subject(
     to: &str,

@@ -42,7 +42,7 @@ impl Session {
     ) {
         let (id, to, kind) = (iq.attribute("id"), iq.attribute("to"), kind(iq));
         if matches!(&*kind, "result" | "error") {
-            return self.passes_answer(iq, *kind == *"result", out);
+            return self.passes_answer(now, iq, out);
         }
         let id = id.as_deref().filter(|id| (1..=ID_BYTES_MAX).contains(&id.len()));
         let about = (id, to.as_deref());
@@ -62,7 +62,7 @@ impl Session {
             Some(None) => return self.refuse("iq", about, StanzaFault::JidMalformed, out),
             Some(Some(jid)) if self.asks_device(iq, (&jid, SentAs::Iq), out) => return,
             Some(Some(jid)) if self.is_of_rooms(&jid) => {
-                return self.asks_of_rooms(now, (&jid, &asked), (is_set, about), out);
+                return self.asks_of_rooms(now, (&jid, &asked), (is_set, about), (iq, out));
             }
             Some(Some(jid)) if self.is_live(&jid) => {
                 return self.asks_of_live((&jid, &asked), (is_set, about), out);
@@ -119,7 +119,11 @@ impl Session {
     }
 
     /// An answer is for another domain, for a device here, or for the server.
-    fn passes_answer(&mut self, iq: &Element<'_, '_>, is_result: bool, out: &mut Out) {
+    fn passes_answer(&mut self, now: Now, iq: &Element<'_, '_>, out: &mut Out) {
+        let is_result = *kind(iq) == *"result";
+        if self.answers_occupant(now, iq, out) {
+            return;
+        }
         let jid = iq.attribute("to").and_then(|to| Jid::parse(&to));
         if !self.asks_elsewhere(iq, None, out)
             && !jid.is_some_and(|jid| self.asks_device(iq, (&jid, SentAs::Quiet), out))

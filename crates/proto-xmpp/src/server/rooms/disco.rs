@@ -10,6 +10,7 @@ use super::items::Items;
 use super::listing::{Glance, Listing, Looking, name_of};
 use super::moderation::{MODERATE, Moderating};
 use super::occupants::account_of;
+use super::relay::Relaying;
 use super::walk::Walk;
 use super::{MUC, MUC_ADMIN, MUC_OWNER, RoomAsk, RoomWhat};
 use crate::archive::{MAM_FEATURES, RSM};
@@ -65,7 +66,7 @@ impl Session {
         now: Now,
         (jid, asked): (&Jid, &Element<'_, '_>),
         (is_set, about): (bool, (Option<&str>, Option<&str>)),
-        out: &mut Out,
+        (iq, out): (&Element<'_, '_>, &mut Out),
     ) {
         if let (Some(room), None, true) = (&jid.account, &jid.resource, is_asked(asked)) {
             return self.asks_archive((asked, Some(room)), (is_set, about), out);
@@ -80,7 +81,7 @@ impl Session {
                 let own = account_of(self.account(), self.domain());
                 asks_room(own.as_ref(), room, asked, is_set)
             }
-            (Some(room), Some(nick)) => self.asks_occupant(room, nick, (asked, is_set)),
+            (Some(room), Some(nick)) => self.asks_occupant((room, nick), (asked, is_set), iq),
             (None, Some(_)) => Err(StanzaFault::ServiceUnavailable),
         };
         match reply {
@@ -125,12 +126,12 @@ impl Session {
     }
 
     /// Answers an account that asks for its own occupant whether it is in the room still (XEP-0410
-    /// 3); other occupants answer nothing.
+    /// 3); everything else the room relays (17.4).
     fn asks_occupant(
         &mut self,
-        room: &AccountAddress,
-        nick: &str,
+        (room, nick): (&AccountAddress, &str),
         (asked, is_set): (&Element<'_, '_>, bool),
+        iq: &Element<'_, '_>,
     ) -> Replied {
         let own = self.room(room).map(|it| it.own.nick.clone());
         let is_own = own.as_deref() == Some(nick);
@@ -140,7 +141,11 @@ impl Session {
             (false, true) => Err(StanzaFault::NotAcceptable),
             (false, false) => Err(StanzaFault::BadRequest),
             (true, true) if is_own => Ok(Reply::Now(String::new())),
-            _ => Err(StanzaFault::ServiceUnavailable),
+            _ if room.is_channel() => Err(StanzaFault::ServiceUnavailable),
+            _ => {
+                let relaying = Relaying::asks((room, nick), self.resource(), iq)?;
+                Ok(Reply::Ask(RoomWhat::Relay(Box::new(relaying))))
+            }
         }
     }
 

@@ -24,6 +24,7 @@ mod live_disco;
 mod moderation;
 mod news;
 mod occupants;
+mod relay;
 mod talk;
 mod walk;
 
@@ -51,6 +52,7 @@ use model::counters::ChatCounter;
 use model::timeline::Seq;
 use moderation::Moderating;
 use news::Catching;
+use relay::Relaying;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use talk::{Reflecting, Whisper};
@@ -110,6 +112,7 @@ enum RoomWhat {
     Rename(Box<AccountAddress>, Box<str>),
     Catch(Catching),
     Whisper(Box<Whisper>),
+    Relay(Box<Relaying>),
     Look(Looking),
     List(Listing),
     Items(Items),
@@ -206,6 +209,7 @@ impl RoomWhat {
             }
             RoomWhat::Catch(catching) => catching.request(),
             RoomWhat::Whisper(whisper) => whisper.request(),
+            RoomWhat::Relay(relaying) => relaying.request(),
             RoomWhat::Look(looking) => looking.walk.request(),
             RoomWhat::List(listing) => listing.request(),
             RoomWhat::Items(items) => items.request(),
@@ -232,6 +236,7 @@ impl RoomWhat {
             RoomWhat::Rename(..) => renamed(answer),
             RoomWhat::Catch(catching) => catching.take(answer),
             RoomWhat::Whisper(whisper) => whisper.take(answer),
+            RoomWhat::Relay(relaying) => relaying.take(answer),
             RoomWhat::Look(looking) => looking.take(own, answer),
             RoomWhat::List(listing) => listing.take(answer),
             RoomWhat::Items(items) => items.take(answer),
@@ -386,6 +391,7 @@ impl Session {
             (_, RoomWhat::Enter(entering)) if entering.is_left => {}
             // The server asks that for itself.
             (Step::Refused(_), RoomWhat::Reflect(_)) => {}
+            (Step::Refused(_), RoomWhat::Relay(it)) if !it.is_question() => {}
             (Step::Refused(_), RoomWhat::Catch(catching)) => self.caught(now, &catching, None, out),
             // A name that cannot be had leaves the device in the room (7.6).
             (Step::Refused(fault), RoomWhat::Rename(..)) => self.refuse_entry(about, fault, out),
@@ -407,6 +413,11 @@ impl Session {
                 }
             }
             (_, RoomWhat::Whisper(_)) => {}
+            (_, RoomWhat::Relay(it)) => {
+                if let (true, RoomAnswer::Occupant(occupant)) = (it.is_of_account, answer) {
+                    self.tells_card(now, &occupant.account, about, out);
+                }
+            }
             (_, RoomWhat::Look(looking)) => self.looked(looking, about, out),
             (_, RoomWhat::List(listing)) => self.answers(about, &listing.result(), out),
             (_, RoomWhat::Items(items)) => self.answers(about, &items.result(), out),

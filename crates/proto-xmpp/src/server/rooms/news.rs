@@ -147,7 +147,7 @@ impl Session {
         if !is_own {
             room.new = None;
         }
-        let waits = !matches!(news.event, RoomEvent::Whispered(..));
+        let waits = !matches!(news.event, RoomEvent::Whispered(..) | RoomEvent::Relayed(..));
         if !is_own && waits && self.has(Session::INACTIVE) {
             return self.keeps_news(news, out);
         }

@@ -3,6 +3,7 @@
 //! Chat says who is in a room, under which name, with which role; here that becomes stanzas, for
 //! devices of this server and of others. Invariant: affiliation and role are those that chat says.
 
+use super::relay::put_relayed;
 pub(super) use crate::render::room::account_of;
 use crate::render::room::{
     Invitation, OccupantItem, put_configured, put_invitation, put_occupant, put_whisper, reason,
@@ -76,7 +77,7 @@ impl Reader<'_> {
         match event {
             RoomEvent::Is(it, _) | RoomEvent::Gone(it, _) => self.is(it),
             RoomEvent::Renamed(before, it) => it.account == *self.account && **before == *self.nick,
-            RoomEvent::Said(_) | RoomEvent::Whispered(..) => false,
+            RoomEvent::Said(_) | RoomEvent::Whispered(..) | RoomEvent::Relayed(..) => false,
         }
     }
 
@@ -137,6 +138,7 @@ impl Reader<'_> {
             RoomEvent::Whispered(by, content) => {
                 put_whisper(self.to, (room, by), content, &mut out);
             }
+            RoomEvent::Relayed(by, it) => put_relayed(self.to, (room, by), it, &mut out),
             RoomEvent::Said(_) => return Vec::new(),
         }
         vec![out]

@@ -16,6 +16,7 @@ use crate::server::rooms::administration::Ordering;
 use crate::server::rooms::disco::{Reply, asks_room, asks_service};
 use crate::server::rooms::entering::Entering;
 use crate::server::rooms::news::shown;
+use crate::server::rooms::relay::Relaying;
 use crate::server::rooms::talk::{Whisper, mediated};
 use crate::server::rooms::{MUC, RoomAsk, RoomWhat, fault_of, subject_alone};
 use crate::stanza::{ID_BYTES_MAX, StanzaReply, kind};
@@ -45,7 +46,7 @@ impl RoomsAbroad {
         match (stanza.name(), &*kind(&stanza)) {
             ("presence", "error") => self.failed(now, &from, &to),
             ("message", "error") => self.failed(now, &from, &to),
-            ("iq", "error" | "result") => {}
+            ("iq", "error" | "result") => self.answers_occupant(now, from, &to, &stanza),
             ("presence", "unavailable") => self.leaves(now, &from, &to),
             ("presence", "") => match (device_of(from).filter(is_device), to) {
                 (Some(who), Jid { account: Some(room), resource: Some(nick), .. }) => {
@@ -231,7 +232,10 @@ impl RoomsAbroad {
                 match (who, asked.is("ping", PING) && !is_set && is_own) {
                     (None, _) => Err(StanzaFault::NotAcceptable),
                     (Some(_), true) => Ok(Reply::Now(String::new())),
-                    (Some(_), false) => Err(StanzaFault::ServiceUnavailable),
+                    (Some((_, device)), false) => {
+                        let relaying = Relaying::asks((room, nick), &device, iq);
+                        relaying.map(|it| Reply::Ask(RoomWhat::Relay(Box::new(it.by_device()))))
+                    }
                 }
             }
             (None, Some(_)) => Err(StanzaFault::ServiceUnavailable),
@@ -258,6 +262,18 @@ impl RoomsAbroad {
             // Only devices of accounts are members, or look for rooms.
             (Ok(Reply::Ask(_)), ..) => self.cannot(iq, StanzaFault::ItemNotFound),
             (Err(fault), ..) => self.cannot(iq, fault),
+        }
+    }
+
+    /// A device answers an occupant.
+    fn answers_occupant(&mut self, now: Now, from: Jid, to: &Jid, iq: &Element<'_, '_>) {
+        let (Some(who), Some(room), Some(nick)) = (device_of(from), &to.account, &to.resource)
+        else {
+            return;
+        };
+        let is_in = self.seats.at(room, (&who.0, &who.1)).is_some();
+        if let Some(it) = Relaying::answers((room, nick), iq).filter(|_| is_in) {
+            self.asks(now, (who, room.clone()), ("iq", iq), RoomWhat::Relay(Box::new(it)));
         }
     }
 

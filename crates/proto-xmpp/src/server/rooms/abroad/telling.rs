@@ -59,6 +59,7 @@ impl RoomsAbroad {
             (fault, RoomWhat::Enter(entering)) => {
                 self.enters(now, (who, room), *entering, (about, fault));
             }
+            (Some(_), RoomWhat::Relay(it)) if !it.is_question() => {}
             (Some(fault), RoomWhat::Rename(..)) => self.refuse(&who, "presence", about, fault),
             (Some(fault), _) => self.refuse(&who, stanza, about, fault),
             (None, RoomWhat::Look(Looking { walk, what })) => match what {

@@ -7,6 +7,7 @@ mod changes;
 mod items;
 mod live;
 mod news;
+mod relay;
 
 use super::super::*;
 use super::harness::*;
