@@ -103,6 +103,8 @@ use crate::groups::follows::Follows;
 use crate::groups::looks::Looks;
 use crate::groups::occupants::Occupants;
 use crate::groups::public::Publics;
+use crate::groups::relays::Questions;
+use crate::groups::rooms::GUESSES_A_MINUTE_MAX;
 use crate::groups::temporary::Temporaries;
 use crate::inboxes::Inboxes;
 use crate::log::LogCalls;
@@ -280,6 +282,9 @@ pub(crate) struct Chat {
     temporaries: Temporaries,
     looks: Looks,
     occupants: Occupants,
+    questions: Questions,
+    /// Wrong passwords of rooms.
+    guesses: Buckets<u64>,
     announcements: Announcements,
     /// The number of lists of members that are under way.
     listings: usize,
@@ -345,6 +350,8 @@ impl Chat {
             temporaries: Temporaries::default(),
             looks: Looks::default(),
             occupants: Occupants::default(),
+            questions: Questions::default(),
+            guesses: Buckets::a_minute((GUESSES_A_MINUTE_MAX, GUESSES_A_MINUTE_MAX), rates_max),
             announcements: Announcements::default(),
             listings: 0,
             receipts: Receipts::default(),

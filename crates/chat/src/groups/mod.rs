@@ -25,7 +25,7 @@ pub(crate) mod nicks;
 pub(crate) mod occupants;
 pub(crate) mod orders;
 pub(crate) mod public;
-mod relays;
+pub(crate) mod relays;
 mod roles;
 pub(crate) mod rooms;
 pub(crate) mod state;

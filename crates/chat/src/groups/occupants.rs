@@ -224,16 +224,19 @@ impl Room {
         Some((inbox, hearers([(inbox, it)].into_iter())))
     }
 
-    /// One seat of the occupant with a name: that of a device, or the one that has said last how it
-    /// is there.
-    pub(crate) fn seat_named(&self, nick: &str, device: Option<&str>) -> Option<Hearers> {
+    /// The seat of the occupant with a name that has said last how it is there.
+    pub(crate) fn newest_seat(&self, nick: &str) -> Option<(TimelineId, SeatAt)> {
         let (key, (inbox, _)) = (key_of(nick)?, self.named(nick)?);
         let it = self.accounts.get(&inbox)?.iter().find(|it| it.key == key)?;
-        let is_it = |seat: &&Seat| device.is_none_or(|device| *seat.at.1 == *device);
-        let Seat { at: (session, device), .. } = it.seats.iter().rev().find(is_it)?;
-        let here = session.map(|it| (it.shard(), [(inbox, it)].into()));
-        let abroad = (it.shown.account.clone(), device.clone());
-        let abroad = Some(abroad).filter(|_| session.is_none());
+        Some((inbox, it.seats.last()?.at.clone()))
+    }
+
+    /// One seat, if it is in the room.
+    pub(crate) fn seat(&self, inbox: TimelineId, at: &SeatAt) -> Option<Hearers> {
+        let mut all = self.accounts.get(&inbox)?.iter();
+        let it = all.find(|it| it.seats.iter().any(|seat| is_same(&seat.at, at)))?;
+        let here = at.0.map(|it| (it.shard(), [(inbox, it)].into()));
+        let abroad = Some((it.shown.account.clone(), at.1.clone())).filter(|_| at.0.is_none());
         Some(Hearers { here: here.into_iter().collect(), abroad: abroad.into_iter().collect() })
     }
 

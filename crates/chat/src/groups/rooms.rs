@@ -81,7 +81,8 @@ impl RoomAsked {
         let said = match &self.ask {
             OccupancyAsk::Whisper { nick, content } => nick.len() + content.weight(),
             OccupancyAsk::SetRoles(items) => items.iter().map(weight_of_item).sum(),
-            OccupancyAsk::Relay { nick, relayed, .. } => nick.len() + relayed.weight(),
+            OccupancyAsk::Relay { nick, relayed } => nick.len() + relayed.weight(),
+            OccupancyAsk::Answer(relayed) => relayed.weight(),
             OccupancyAsk::Rename(nick) | OccupancyAsk::Find(nick) => nick.len(),
             OccupancyAsk::Enter(entry) => {
                 let password = entry.password.as_ref().map_or(0, |it| it.len());
@@ -167,8 +168,11 @@ async fn asked_here(flow: &mut Flow, asked: RoomAsked) -> Result<PeerReply, Chat
         OccupancyAsk::Whisper { nick, content } => {
             chat.whispers_in_room(conversation, &asked, (nick, content), fx)
         }
-        OccupancyAsk::Relay { nick, device, relayed } => {
-            chat.relays_in_room(conversation, &asked, (nick, device.as_deref(), relayed), fx)
+        OccupancyAsk::Relay { nick, relayed } => {
+            chat.relays_in_room(now, conversation, &asked, (nick, relayed), fx)
+        }
+        OccupancyAsk::Answer(relayed) => {
+            chat.answers_in_room(now, conversation, &asked, relayed, fx)
         }
         OccupancyAsk::Find(nick) => chat.finds_in_room(conversation, asked.by, nick),
         OccupancyAsk::Show(_) | OccupancyAsk::Leave | OccupancyAsk::Change { .. } => {
@@ -214,7 +218,7 @@ impl Chat {
             *show = std::mem::take(show).silenced(); // an operator's mute holds here too
         }
         let is_long = is_long
-            || matches!(&ask, OccupancyAsk::Relay { relayed, .. }
+            || matches!(&ask, OccupancyAsk::Relay { relayed, .. } | OccupancyAsk::Answer(relayed)
                 if relayed.xml.len() > RELAYED_BYTES_MAX);
         // Subscribers of a channel do not know of each other.
         let is_wrong = !group.is_group() || group.is_channel() || is_long;
@@ -739,8 +743,7 @@ impl Chat {
                 _ => {}
             }
             let is_from = match event {
-                Some(RoomEvent::Whispered(it, _)) => Some(it),
-                Some(RoomEvent::Relayed(it, relayed)) if relayed.kind.is_question() => Some(it),
+                Some(RoomEvent::Whispered(it, _) | RoomEvent::Relayed(it, _)) => Some(it),
                 _ => None,
             };
             if let Some(it) = is_from

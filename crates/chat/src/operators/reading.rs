@@ -93,10 +93,8 @@ fn is_about_others(request: &ChatRequest) -> bool {
         | ChatRequest::PublicGroups { .. }
         | ChatRequest::Readers { .. } => true,
         ChatRequest::HandTo(handing) => handing.is_question,
-        ChatRequest::Room(asked) => matches!(
-            &asked.ask,
-            OccupancyAsk::Relay { relayed, .. } if relayed.kind.is_question()
-        ),
+        // As many answers as questions are relayed.
+        ChatRequest::Room(asked) => matches!(&asked.ask, OccupancyAsk::Relay { .. }),
         ChatRequest::Nodes(asked) => matches!(
             asked.ask,
             NodesAsk::Items(_)

@@ -248,6 +248,7 @@ impl Chat {
         self.follows.audit();
         self.looks.audit();
         self.occupants.audit();
+        self.questions.audit();
         self.groups.audit();
         self.reviews.audit();
         self.book_orders.audit();

@@ -5,6 +5,7 @@ use chat::words::WordList;
 use model::chat::foreign::ForeignWord;
 use model::chat::*;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Ann's group of Bob, which is open; Carol is no member.
 fn open(shards: u16) -> World {
@@ -603,45 +604,127 @@ fn what_an_occupant_says_to_another_one_reaches_the_devices_of_that_name_alone()
     }
 }
 
-fn relay(nick: &str, device: Option<&str>, kind: RelayedKind) -> OccupancyAsk {
-    let relayed = Arc::new(Relayed { kind, id: "7".into(), xml: "<q/>".into() });
-    OccupancyAsk::Relay { nick: nick.into(), device: device.map(Into::into), relayed }
+fn relay(nick: &str, kind: RelayedKind) -> OccupancyAsk {
+    let relayed = Arc::new(Relayed { kind, id: "q".into(), xml: "<q/>".into() });
+    OccupancyAsk::Relay { nick: nick.into(), relayed }
+}
+
+fn answer(id: &str) -> OccupancyAsk {
+    let (kind, xml) = (RelayedKind::Result, "<a/>".into());
+    OccupancyAsk::Answer(Arc::new(Relayed { kind, id: id.into(), xml }))
+}
+
+/// Id under which the last question came to a device.
+fn id_of_question(world: &mut World, at: usize) -> String {
+    let heard = world.hears_of(at);
+    let words: Vec<_> = heard.last().expect("a question").split(' ').collect();
+    assert_eq!((words[1], words[4]), ("relays", "<q/>"), "{heard:?}");
+    words[3].to_owned()
+}
+
+/// Bob and Carol in the room, and Eve.
+fn of_questions(shards: u16) -> World {
+    let mut world = open(shards);
+    for at in [ANN, BOB, CAROL] {
+        enter(&mut world, at);
+    }
+    world.eve_enters();
+    (0..3).for_each(|at| drop(world.hears_of(at)));
+    world
 }
 
 #[test]
 fn a_question_to_an_occupant_goes_to_one_of_its_devices_and_the_answer_comes_back() {
-    use RelayedKind::{Get, Result, Set};
+    use RelayedKind::{Get, Set};
     for shards in 1..=3 {
         let mut world = open(shards);
-        assert_eq!(world.of_room(BOB, relay("bob", None, Get)), Err(ChatFault::NotMember));
-        for at in [BOB, CAROL] {
-            enter(&mut world, at);
-        }
-        world.eve_enters();
-        world.hears_of(BOB);
-        world.hears_of(CAROL);
-        assert_eq!(world.of_room(CAROL, relay("dave", None, Get)), Err(ChatFault::UnknownAccount));
-        let other = relay("bob", Some("phone"), Get);
-        assert_eq!(world.of_room(CAROL, other), Err(ChatFault::UnknownAccount));
-        assert_eq!(world.of_room(CAROL, relay("bob", None, Get)), Ok(()));
-        assert_eq!(world.hears_of(BOB), ["carol relays get 7 <q/>"]);
-        assert_eq!(world.of_room(BOB, relay("carol", Some("desk"), Result)), Ok(()));
-        assert_eq!(world.hears_of(CAROL), ["bob relays result 7 <q/>"]);
-        world.eve(relay("bob", None, Set));
-        assert_eq!(world.hears_of(BOB), [format!("{EVE} relays set 7 <q/>")]);
+        assert_eq!(world.of_room(BOB, relay("bob", Get)), Err(ChatFault::NotMember));
+        let mut world = of_questions(shards);
+        assert_eq!(world.of_room(CAROL, relay("dave", Get)), Err(ChatFault::UnknownAccount));
+        assert_eq!(world.of_room(CAROL, relay("bob", Get)), Ok(()));
+        let id = id_of_question(&mut world, BOB);
+        assert_eq!(world.of_room(BOB, answer(&id)), Ok(()));
+        assert_eq!(world.hears_of(CAROL), ["bob relays result q <a/>"], "by her own id");
+        world.eve(relay("bob", Set));
+        let id = id_of_question(&mut world, BOB);
         world.abroad.clear();
-        assert_eq!(world.of_room(BOB, relay(EVE, Some("phone"), Result)), Ok(()));
+        assert_eq!(world.of_room(BOB, answer(&id)), Ok(()));
         let told = |word: &ForeignWord| match word {
-            ForeignWord::RoomNews(news, to) => to.len() == 1 && happened(&news.event).contains("7"),
+            ForeignWord::RoomNews(news, to) => {
+                to.len() == 1 && happened(&news.event).contains("result q")
+            }
             _ => false,
         };
         assert!(world.abroad.iter().any(told));
         let xml = "x".repeat(RELAYED_BYTES_MAX + 1).into();
         let relayed = Arc::new(Relayed { kind: Get, id: "7".into(), xml });
-        let long = OccupancyAsk::Relay { nick: "bob".into(), device: None, relayed };
+        let long = OccupancyAsk::Relay { nick: "bob".into(), relayed: relayed.clone() };
         assert_eq!(world.of_room(CAROL, long), Err(ChatFault::Invalid));
+        assert_eq!(world.of_room(CAROL, OccupancyAsk::Answer(relayed)), Err(ChatFault::Invalid));
         assert_eq!(world.hears_of(BOB), [""; 0]);
     }
+}
+
+#[test]
+fn an_answer_goes_to_nobody_who_has_not_asked_and_once() {
+    use RelayedKind::Get;
+    for shards in 1..=3 {
+        let mut world = of_questions(shards);
+        let nothing_waits = Err(ChatFault::UnknownAccount);
+        for id in ["1", "q", "0", ""] {
+            assert_eq!(world.of_room(CAROL, answer(id)), nothing_waits, "nobody has asked");
+        }
+        assert_eq!(world.of_room(CAROL, relay("bob", Get)), Ok(()));
+        let id = id_of_question(&mut world, BOB);
+        assert_eq!(world.of_room(ANN, answer(&id)), nothing_waits, "another one was asked");
+        world.eve(answer(&id));
+        assert_eq!(world.hears_of(CAROL), [""; 0]);
+        assert_eq!(world.of_room(BOB, OccupancyAsk::Rename("Hatter".into())), Ok(()));
+        world.hears_of(CAROL);
+        assert_eq!(world.of_room(BOB, answer(&id)), Ok(()));
+        assert_eq!(world.hears_of(CAROL), ["Hatter relays result q <a/>"]);
+        assert_eq!(world.of_room(BOB, answer(&id)), nothing_waits, "it has its answer");
+        // A question has its time.
+        assert_eq!(world.of_room(CAROL, relay("hatter", Get)), Ok(()));
+        let id = id_of_question(&mut world, BOB);
+        world.now.mono = world.now.mono + Duration::from_secs(60);
+        assert_eq!(world.of_room(BOB, answer(&id)), nothing_waits);
+        // Nobody waits who has left.
+        assert_eq!(world.of_room(CAROL, relay("hatter", Get)), Ok(()));
+        let id = id_of_question(&mut world, BOB);
+        world.leaves(CAROL);
+        world.rest();
+        assert_eq!(world.of_room(BOB, answer(&id)), nothing_waits);
+    }
+}
+
+#[test]
+fn whom_somebody_has_blocked_neither_asks_nor_answers_it() {
+    use RelayedKind::Get;
+    for shards in 1..=3 {
+        let mut world = of_questions(shards);
+        assert_eq!(world.of_room(BOB, relay("carol", Get)), Ok(()));
+        let id = id_of_question(&mut world, CAROL);
+        world.blocks(BOB, "carol");
+        world.hears_of(BOB);
+        assert_eq!(world.of_room(CAROL, answer(&id)), Ok(()), "which does not tell it");
+        assert_eq!(world.of_room(CAROL, relay("bob", Get)), Ok(()));
+        assert_eq!(world.hears_of(BOB), [""; 0]);
+    }
+}
+
+#[test]
+fn so_many_questions_of_an_account_wait() {
+    let mut world = of_questions(1);
+    for _ in 0..64 {
+        assert_eq!(world.of_room(CAROL, relay("bob", RelayedKind::Get)), Ok(()));
+        world.now.mono = world.now.mono + Duration::from_millis(500);
+    }
+    let id = id_of_question(&mut world, BOB);
+    let busy = Err(ChatFault::Busy);
+    assert_eq!(world.of_room(CAROL, relay("bob", RelayedKind::Get)), busy);
+    assert_eq!(world.of_room(BOB, answer(&id)), Ok(()));
+    assert_eq!(world.of_room(CAROL, relay("bob", RelayedKind::Get)), Ok(()));
 }
 
 #[test]

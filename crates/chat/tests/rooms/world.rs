@@ -406,6 +406,16 @@ impl World {
     pub fn of_room(&mut self, at: usize, ask: OccupancyAsk) -> Result<(), ChatFault> {
         let number = self.number();
         self.asks_room(at, number, ask);
+    /// A device's account blocks another one.
+    pub fn blocks(&mut self, at: usize, whom: &str) {
+        let (session, number) = (self.devices[at].session, self.number());
+        let contact = Addressee::parse(whom).expect("right");
+        let wish = Box::new(ContactWish { contact, order: ContactOrder::Block });
+        let request = PeopleRequest { session, number, ask: PeopleAsk::Wish(wish) };
+        self.asks(at, ChatRequest::People(Box::new(request)));
+        self.rest();
+    }
+
         self.rest();
         self.devices[at].answer.take().expect("it is answered")
     }

@@ -279,15 +279,17 @@ pub enum OccupancyAsk {
         /// Content of the message: it is not stored.
         content: Box<Content>,
     },
-    /// Relay a question to one device of an occupant, or an answer. Answered by `Done` or `Failed`.
+    /// Relay a question to the device of an occupant that has said last how it is there. Answered
+    /// by `Done` or `Failed`.
     Relay {
         /// The other's name.
         nick: Box<str>,
-        /// Its device; none: the one that has said last how it is there.
-        device: Option<Box<str>>,
-        /// The question, or the answer.
+        /// The question, with its asker's id; it is relayed under another one.
         relayed: Arc<Relayed>,
     },
+    /// Relay the answer to a question, with the id under which that came. Answered by `Done`, or by
+    /// `Failed` if no such question waits.
+    Answer(Arc<Relayed>),
     /// The occupant with this name. Answered by `Occupant` or `Failed`.
     Find(Box<str>),
     /// Be there otherwise. Not answered.

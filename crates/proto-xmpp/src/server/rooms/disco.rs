@@ -143,7 +143,7 @@ impl Session {
             (true, true) if is_own => Ok(Reply::Now(String::new())),
             _ if room.is_channel() => Err(StanzaFault::ServiceUnavailable),
             _ => {
-                let relaying = Relaying::asks((room, nick), self.resource(), iq)?;
+                let relaying = Relaying::asks((room, nick), iq)?;
                 Ok(Reply::Ask(RoomWhat::Relay(Box::new(relaying))))
             }
         }

@@ -1,11 +1,10 @@
 //! Questions of occupants to each other, which the room relays (XEP-0045 17.4).
 //!
 //! ```text
-//! iq of A ─► Relay ─► home ─► one device of B: the iq from room/A, its id behind A's device
-//! answer of B ─► Relay, to that device ─► home ─► A: the answer from room/B, with A's own id
+//! iq of A ─► Relay ─► home ─► one device of B: the iq from room/A, with an id of the home
+//! answer of B ─► Answer ─► home ─► A: the answer from room/B, with A's own id
 //! ```
-//! Nothing is kept of a question: the id by which the other answers says to which device that goes.
-//! The server answers for a vCard, which clients leave to it. Invariant: an occupant is asked only
+//! The home knows which questions wait: it relays no answer to another one. The server answers for a vCard, which clients leave to it. Invariant: an occupant is asked only
 //! by occupants, and one device of it.
 
 use super::{OccupancyAsk, RoomAnswer, RoomRequest, Step, fault_of};
@@ -14,11 +13,11 @@ use crate::render::room::{domain_of, open_relayed};
 use crate::server::Out;
 use crate::server::handing::sets_own_lists;
 use crate::server::session::Session;
-use crate::stanza::{ID_BYTES_MAX, kind};
+use crate::stanza::kind;
 use crate::xml::scan::{Element, Scan};
 use base::time::Now;
 use model::account::AccountAddress;
-use model::chat::{DEVICE_NAME_BYTES_MAX, Occupant, RELAYED_BYTES_MAX, Relayed, RelayedKind};
+use model::chat::{Occupant, RELAYED_BYTES_MAX, Relayed, RelayedKind};
 use std::sync::Arc;
 
 pub(super) const VCARD: &str = "vcard-temp";
@@ -27,7 +26,6 @@ pub(super) const VCARD: &str = "vcard-temp";
 pub(super) struct Relaying {
     room: AccountAddress,
     nick: Box<str>,
-    device: Option<Box<str>>,
     what: Arc<Relayed>,
     /// The account is looked up: the server answers for it.
     pub(super) is_of_account: bool,
@@ -37,21 +35,18 @@ impl Relaying {
     /// The question that a device asks an occupant; the fault if it may not.
     pub(super) fn asks(
         (room, nick): (&AccountAddress, &str),
-        own_device: &str,
         iq: &Element<'_, '_>,
     ) -> Result<Relaying, StanzaFault> {
         if sets_own_lists(iq) {
             return Err(StanzaFault::ServiceUnavailable);
         }
         let is_set = *kind(iq) == *"set";
-        let id = iq.attribute("id").unwrap_or_default();
-        let id = format!("{}.{own_device}{id}", own_device.len()).into();
+        let id = iq.attribute("id").unwrap_or_default().as_ref().into();
         let kind = if is_set { RelayedKind::Set } else { RelayedKind::Get };
         let is_of_account = !is_set && iq.children().any(|it| it.is("vCard", VCARD));
         let xml = xml_of(iq).ok_or(StanzaFault::PolicyViolation)?;
         let what = Arc::new(Relayed { kind, id, xml });
-        let (room, nick, device) = (room.clone(), nick.into(), None);
-        Ok(Relaying { room, nick, device, what, is_of_account })
+        Ok(Relaying { room: room.clone(), nick: nick.into(), what, is_of_account })
     }
 
     /// The answer that a device gives an occupant; none: it answers nothing.
@@ -60,14 +55,11 @@ impl Relaying {
         iq: &Element<'_, '_>,
     ) -> Option<Relaying> {
         let id = iq.attribute("id")?;
-        let (len, rest) = id.split_once('.')?;
-        let len = len.parse().ok().filter(|len| *len <= DEVICE_NAME_BYTES_MAX)?;
-        let (device, id) = rest.split_at_checked(len)?;
+        id.parse::<u64>().ok()?;
         let is_result = *kind(iq) == *"result";
         let kind = if is_result { RelayedKind::Result } else { RelayedKind::Error };
-        let what = Arc::new(Relayed { kind, id: id.into(), xml: xml_of(iq)? });
-        let (room, nick, device) = (room.clone(), nick.into(), Some(device.into()));
-        Some(Relaying { room, nick, device, what, is_of_account: false })
+        let what = Arc::new(Relayed { kind, id: id.as_ref().into(), xml: xml_of(iq)? });
+        Some(Relaying { room: room.clone(), nick: nick.into(), what, is_of_account: false })
     }
 
     /// The same without the server's answer: the device of the occupant is asked.
@@ -81,10 +73,11 @@ impl Relaying {
     }
 
     pub(super) fn request(&self) -> RoomRequest {
-        let (nick, device) = (self.nick.clone(), self.device.clone());
-        let ask = match self.is_of_account {
-            true => OccupancyAsk::Find(nick),
-            false => OccupancyAsk::Relay { nick, device, relayed: self.what.clone() },
+        let (nick, relayed) = (self.nick.clone(), self.what.clone());
+        let ask = match (self.is_of_account, self.is_question()) {
+            (true, _) => OccupancyAsk::Find(nick),
+            (false, true) => OccupancyAsk::Relay { nick, relayed },
+            (false, false) => OccupancyAsk::Answer(relayed),
         };
         RoomRequest::Room(self.room.clone(), ask)
     }
@@ -135,11 +128,10 @@ impl Session {
         let Some((room, nick)) = to.and_then(|it| Some((it.account?, it.resource?))) else {
             return false;
         };
-        let is_short = iq.attribute("id").is_some_and(|id| id.len() <= 2 * ID_BYTES_MAX);
         if !room.is_group() || !self.is_in_room(&room) {
             return false;
         }
-        if let Some(relaying) = Relaying::answers((&room, &nick), iq).filter(|_| is_short) {
+        if let Some(relaying) = Relaying::answers((&room, &nick), iq) {
             let what = super::RoomWhat::Relay(Box::new(relaying));
             let to = room.as_str().into();
             let ask = super::RoomAsk { stanza: "iq", id: None, to, what, place: None };

@@ -232,8 +232,8 @@ impl RoomsAbroad {
                 match (who, asked.is("ping", PING) && !is_set && is_own) {
                     (None, _) => Err(StanzaFault::NotAcceptable),
                     (Some(_), true) => Ok(Reply::Now(String::new())),
-                    (Some((_, device)), false) => {
-                        let relaying = Relaying::asks((room, nick), &device, iq);
+                    (Some(_), false) => {
+                        let relaying = Relaying::asks((room, nick), iq);
                         relaying.map(|it| Reply::Ask(RoomWhat::Relay(Box::new(it.by_device()))))
                     }
                 }

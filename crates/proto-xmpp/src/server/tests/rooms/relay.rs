@@ -19,9 +19,9 @@ fn a_question_goes_to_the_occupant_and_its_answer_comes_by_the_own_id() {
     let mut side = inside();
     assert_eq!(says(&mut side, &iq("get", "q7", PING)), "");
     let (number, ask) = asks_room(&mut side);
-    let OccupancyAsk::Relay { nick, device, relayed: it } = ask else { panic!("{ask:?}") };
-    assert_eq!((&*nick, device, it.kind), ("bob", None, RelayedKind::Get));
-    assert_eq!((&*it.id, &*it.xml), ("4.deskq7", PING));
+    let OccupancyAsk::Relay { nick, relayed: it } = ask else { panic!("{ask:?}") };
+    assert_eq!((&*nick, it.kind), ("bob", RelayedKind::Get));
+    assert_eq!((&*it.id, &*it.xml), ("q7", PING));
     assert_eq!(told(&mut side, ChatDelivery::Done { number }), "");
     let shown = told(&mut side, news(0, relayed(RelayedKind::Result, "q7", "")));
     let from = "from='lunch@conference.a.example/bob' to='ann@a.example/desk'";
@@ -40,24 +40,21 @@ fn a_question_goes_to_the_occupant_and_its_answer_comes_by_the_own_id() {
 }
 
 #[test]
-fn an_occupant_is_asked_and_answers_the_device_that_has_asked() {
+fn an_occupant_is_asked_and_answers_by_the_id_of_the_home() {
     let mut side = inside();
-    let shown = told(&mut side, news(0, relayed(RelayedKind::Get, "5.p.hon1", PING)));
-    assert!(
-        shown.starts_with("<iq type='get' id='5.p.hon1' from='lunch@conference.a.example/bob'")
-    );
+    let shown = told(&mut side, news(0, relayed(RelayedKind::Get, "71", PING)));
+    assert!(shown.starts_with("<iq type='get' id='71' from='lunch@conference.a.example/bob'"));
     assert!(shown.ends_with(&format!(">{PING}</iq>")), "{shown}");
     let error = "<error type='cancel'><service-unavailable \
         xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>";
     for (kind, inner) in [("result", ""), ("error", error)] {
-        says(&mut side, &iq(kind, "5.p.hon1", inner));
+        says(&mut side, &iq(kind, "71", inner));
         let (number, ask) = asks_room(&mut side);
-        let OccupancyAsk::Relay { nick, device, relayed: it } = ask else { panic!("{ask:?}") };
-        assert_eq!((&*nick, device.as_deref(), &*it.id), ("bob", Some("p.hon"), "1"));
-        assert_eq!((it.kind.word(), &*it.xml), (kind, inner));
+        let OccupancyAsk::Answer(it) = ask else { panic!("{ask:?}") };
+        assert_eq!((&*it.id, it.kind.word(), &*it.xml), ("71", kind, inner));
         assert_eq!(failed(&mut side, number, ChatFault::UnknownAccount), "", "no answer to it");
     }
-    for id in ["x", "9.short", "x.y"] {
+    for id in ["x", "-1", "18446744073709551616"] {
         assert_eq!(says(&mut side, &iq("result", id, "")), "");
         assert!(words(&mut side).is_empty(), "{id}: it answers nothing");
     }
