@@ -456,7 +456,11 @@ impl ChatEvent {
                 let mut all = changes.iter().filter(is_shown).map(FurtherChange::of);
                 let (verb, members) =
                     all.next().map(|it| (Some(it.verb), it.members)).unwrap_or_default();
-                let (message, further) = ((&**message).into(), all.collect());
+                // A webhook is no member.
+                let shown = GroupChange::without_passwords(&message.content);
+                let shown = shown.map(|content| ChatMessage { content, ..(**message).clone() });
+                let shown = shown.as_ref().unwrap_or(&**message);
+                let (message, further) = (shown.into(), all.collect());
                 ChatEvent::ChatGroupChanged { of, message, verb, members, further }
             }
             ChatWhat::AccountMade { account, id } => {
@@ -591,7 +595,7 @@ mod tests {
             GroupChange { verb, title: "".into(), members }
         };
         let changes = [one(GroupVerb::Add, "frank"), one(GroupVerb::Promote, "frank")];
-        for (count, further) in [(1, None), (2, Some(("promote", "frank@a.example")))] {
+        let told_of = |changes: &[GroupChange]| {
             let message = ChatMessage {
                 id: 1,
                 seq: 1,
@@ -600,12 +604,22 @@ mod tests {
                 device: "desk".into(),
                 to: address("lunch@conference.a.example"),
                 client_id: ClientMessageId([0; 16]),
-                content: GroupChange::content_of(&changes[..count]),
+                content: GroupChange::content_of(changes),
                 amended: None,
             };
             let what = ChatWhat::GroupChanged(Arc::new(message));
             let told = ChatEvent::new("x", &events::ChatEvent { at_ms: 1, what });
-            let told = serde_json::to_value(told).expect("JSON");
+            serde_json::to_value(told).expect("JSON")
+        };
+        let password = GroupChange::of_rule(&RoomRule::Password("hush".into()));
+        let told = told_of(&[password]);
+        assert_eq!(told["verb"], "set");
+        assert_eq!(told["message"]["extra_base64"], "c2V0", "no password");
+        for (count, further) in [(1, None), (2, Some(("promote", "frank@a.example")))] {
+            let told = told_of(&changes[..count]);
+            let key = GroupChange::of_rule(&RoomRule::Key("hush".into()));
+            let with_key = [&changes[..count], &[key]].concat();
+            assert_eq!(told_of(&with_key), told, "no password");
             assert_eq!(
                 (&told["verb"], &told["members"][0]),
                 (&"add".into(), &"frank@a.example".into())

@@ -292,9 +292,11 @@ impl Chat {
                     self.flows.reply(key, Reply::Entered(Ok(())));
                 }
                 GroupTask::Read { from, number, ranges, reader } => {
+                    let is_visitor = group.state.member(reader).is_err();
                     match self.reads_since(conversation, reader) {
                         Ok(since) => {
-                            self.fetch_since(now, (from, number), ranges, (since, None), fx);
+                            let of = (since, None, is_visitor);
+                            self.fetch_since(now, (from, number), ranges, of, fx);
                         }
                         Err(fault) => self.tell_fetched(now, (from, number), Err(fault), fx),
                     }

@@ -18,7 +18,7 @@ use crate::reads::beginning::Beginning;
 use crate::word::{ChatWord, Fetched, Range, ReadBy};
 use crate::{Chat, Effects};
 use base::time::Now;
-use model::chat::{ChatFault, ChatMessage, Content, PAGE_BYTES_MAX};
+use model::chat::{ChatFault, ChatMessage, Content, GroupChange, PAGE_BYTES_MAX};
 use model::id::ShardId;
 use model::ports::log::{Call, Done, Page, Pull, ROWS_MAX, Read};
 use model::timeline::{Placed, ReaderId, Seq, TimelineId};
@@ -42,6 +42,8 @@ pub(crate) struct Fetching {
     since: u64,
     /// The inbox with references to the messages, if the reader has such.
     holder: Option<TimelineId>,
+    /// The reader is no member of the group: the password of its room is left out.
+    is_visitor: bool,
     /// Groups that the holder of the inbox has left, and the number of the message by which it
     /// left.
     left_at: HashMap<TimelineId, u64>,
@@ -88,17 +90,18 @@ impl Chat {
             (ReadBy::Holder(inbox), _) => Some(inbox),
             _ => None,
         };
-        self.fetch_since(now, (from, number), ranges, (0, holder), fx);
+        self.fetch_since(now, (from, number), ranges, (0, holder, false), fx);
     }
 
     /// Begins to read parts of conversations, without messages with lower numbers than `since`; for
-    /// `holder`, if the reader has references to them in this inbox.
+    /// `holder`, if the reader has references to them in this inbox; without passwords of the room
+    /// for a visitor.
     pub(crate) fn fetch_since(
         &mut self,
         now: Now,
         (from, number): (ShardId, u64),
         ranges: Box<[Range]>,
-        (since, holder): (u64, Option<TimelineId>),
+        (since, holder, is_visitor): (u64, Option<TimelineId>, bool),
         fx: &mut Effects,
     ) {
         if !self.log.may_ask() || self.fetchings.len() >= READINGS_MAX {
@@ -116,6 +119,7 @@ impl Chat {
             left,
             since,
             holder,
+            is_visitor,
             left_at,
             has_asked,
         });
@@ -355,7 +359,12 @@ impl Fetching {
                 messages.truncate(range.count.into());
                 joined.more = true;
             }
-            for message in messages {
+            for mut message in messages {
+                if self.is_visitor
+                    && let Some(content) = GroupChange::without_passwords(&message.content)
+                {
+                    Arc::make_mut(&mut message).content = content;
+                }
                 match range.is_excerpt {
                     true => joined.excerpts.push((range.conversation, excerpt_of(&message))),
                     false => joined.messages.push((range.conversation, message)),

@@ -42,10 +42,13 @@ fn nobody_enters_a_room_with_a_password_without_it_and_members_write_by_im_all_t
         world.orders(CAROL, GroupVerb::Leave, &[]).expect("she is no member");
         world.orders(ANN, GroupVerb::Unlock, &[]).expect("open");
         let password = RoomRule::Password("sesame".into());
-        assert_eq!(sets(&mut world, BOB, &[password.clone()]), Err(ChatFault::Forbidden));
+        assert_eq!(
+            sets(&mut world, BOB, std::slice::from_ref(&password)),
+            Err(ChatFault::Forbidden)
+        );
         let key = RoomRule::Key("x".into());
         assert_eq!(sets(&mut world, ANN, &[key]), Err(ChatFault::Invalid), "it sets nothing");
-        assert_eq!(sets(&mut world, ANN, &[password.clone()]), Ok(()));
+        assert_eq!(sets(&mut world, ANN, std::slice::from_ref(&password)), Ok(()));
         assert_eq!(sets(&mut world, ANN, &[password]), Err(ChatFault::Unchanged));
         for at in [ANN, BOB, CAROL] {
             assert_eq!(enters_with(&mut world, at, None), wrong, "{at}: its owner, too");
@@ -106,6 +109,29 @@ fn a_room_that_is_being_made_is_there_for_nobody_else_until_its_first_settings()
     let mut world = World::new(2);
     world.orders(CAROL, GroupVerb::Leave, &[]).expect("she is no member");
     let makes = |at: usize| Entry { nick: PEOPLE[at].into(), makes: true, ..Entry::default() };
+#[test]
+fn a_visitor_reads_no_password_in_the_history() {
+    for shards in 1..=3 {
+        let mut world = World::new(shards);
+        world.orders(CAROL, GroupVerb::Leave, &[]).expect("she is no member");
+        world.orders(ANN, GroupVerb::Unlock, &[]).expect("open");
+        assert_eq!(enters_with(&mut world, CAROL, None), Ok(()));
+        assert_eq!(sets(&mut world, ANN, &[RoomRule::Password("sesame".into())]), Ok(()));
+        world.orders(ANN, GroupVerb::Remove, &["bob"]).expect("an admin");
+        world.orders(ANN, GroupVerb::Add, &["bob"]).expect("an admin");
+        world.says(ANN, "later").expect("a member");
+        let mut passwords = |at: usize| {
+            let texts = world.reads(at).expect("it is there");
+            assert!(texts.iter().any(|it| it == "ann: later"));
+            let read = std::mem::take(&mut world.devices[at].read);
+            let rules = read.iter().flat_map(GroupChange::all_of).filter_map(|it| it.rule());
+            let is_one = |it: &RoomRule| matches!(it, RoomRule::Password(_) | RoomRule::Key(_));
+            rules.filter(is_one).count()
+        };
+        assert_eq!((passwords(ANN), passwords(CAROL)), (2, 0));
+    }
+}
+
     assert_eq!(enters(&mut world, CAROL, makes(CAROL)), Err(ChatFault::NotMember));
     assert_eq!(enters(&mut world, BOB, makes(BOB)), Ok(()), "no owner: it makes nothing");
     assert_eq!(enters_with(&mut world, CAROL, None), Err(ChatFault::NotMember));

@@ -73,6 +73,8 @@ pub struct Device {
     pub changes: Vec<String>,
     /// Name of whoever gave the title that it was shown on entering.
     pub titled_by: Option<Box<str>>,
+    /// Contents of the last page of history.
+    pub read: Vec<Content>,
 }
 
 /// State of a device.
@@ -181,7 +183,7 @@ impl World {
             let (account, conn, session) = (address(name), None, SessionRef::from_bits(0));
             let (place, answer) = (Place::Elsewhere, None);
             let (found, news, last, texts) = (Vec::new(), Vec::new(), 0, Vec::new());
-            let (changes, titled_by) = (Vec::new(), None);
+            let (changes, titled_by, read) = (Vec::new(), None, Vec::new());
             Device {
                 account,
                 conn,
@@ -194,6 +196,7 @@ impl World {
                 texts,
                 changes,
                 titled_by,
+                read,
             }
         };
         let mut world = World {
@@ -270,6 +273,7 @@ impl World {
             }
             ChatDelivery::History(page) => {
                 device.found = page.messages.iter().map(|it| said(it)).collect();
+                device.read = page.messages.iter().map(|it| it.content.clone()).collect();
                 device.answer = Some(Ok(()));
             }
             ChatDelivery::Members(page) => {
@@ -402,10 +406,6 @@ impl World {
         self.asks(at, ChatRequest::Room(Box::new(asked)));
     }
 
-    /// Makes a device's request about the room; returns the answer, when everything is at rest.
-    pub fn of_room(&mut self, at: usize, ask: OccupancyAsk) -> Result<(), ChatFault> {
-        let number = self.number();
-        self.asks_room(at, number, ask);
     /// A device's account blocks another one.
     pub fn blocks(&mut self, at: usize, whom: &str) {
         let (session, number) = (self.devices[at].session, self.number());
@@ -416,6 +416,10 @@ impl World {
         self.rest();
     }
 
+    /// Makes a device's request about the room; returns the answer, when everything is at rest.
+    pub fn of_room(&mut self, at: usize, ask: OccupancyAsk) -> Result<(), ChatFault> {
+        let number = self.number();
+        self.asks_room(at, number, ask);
         self.rest();
         self.devices[at].answer.take().expect("it is answered")
     }

@@ -205,12 +205,9 @@ impl GroupChange {
     }
 
     /// Content of the message about changes that were made at once. Its text is the first one that
-    /// a change has, and never a password.
+    /// a person has written: no rule.
     pub fn content_of(all: &[GroupChange]) -> Content {
-        let is_shown = |it: &&GroupChange| {
-            let is_secret = it.verb == GroupVerb::Set && RoomRule::is_secret(&it.title);
-            !it.title.is_empty() && !is_secret
-        };
+        let is_shown = |it: &&GroupChange| !it.title.is_empty() && it.verb != GroupVerb::Set;
         let text = all.iter().find(is_shown).map(|it| &it.title);
         let text = text.cloned().unwrap_or_default();
         let mut extra = String::new();
@@ -226,6 +223,25 @@ impl GroupChange {
         }
         let (kind, extra) = (Content::GROUP, extra.into_bytes().into());
         Content { kind, text, extra, ..Content::default() }
+    }
+
+    /// Content of a message about changes without the passwords in it, for readers that are not to
+    /// know them; none: it has none.
+    pub fn without_passwords(content: &Content) -> Option<Content> {
+        let extra = std::str::from_utf8(&content.extra).ok();
+        let extra = extra.filter(|_| content.kind == Content::GROUP)?;
+        let is_secret = |line: &&str| {
+            let rule = line.split_once(" =").filter(|(verb, _)| *verb == GroupVerb::Set.word());
+            rule.and_then(|(_, digits)| text_of(digits)).is_some_and(|it| RoomRule::is_secret(&it))
+        };
+        let (secret, rest): (Vec<&str>, Vec<&str>) = extra.split('\n').partition(is_secret);
+        if secret.is_empty() {
+            return None;
+        }
+        // A rule without its text is one that no reader knows.
+        let rest = if rest.is_empty() { vec![GroupVerb::Set.word()] } else { rest };
+        let extra = rest.join("\n").into_bytes().into();
+        Some(Content { extra, ..content.clone() })
     }
 
     /// Changes that a message is about, in their order; none: none that is known here.
@@ -473,9 +489,23 @@ mod tests {
         let content = GroupChange::content_of(&all);
         assert_eq!(&*content.text, "welcome");
         assert_eq!(GroupChange::all_of(&content), all);
+        let shown = GroupChange::without_passwords(&content).expect("it has one");
+        assert_eq!(GroupChange::all_of(&shown), all[..1]);
+        assert_eq!(GroupChange::without_passwords(&shown), None);
+        let shown = GroupChange::without_passwords(
+            &GroupChange::of_rule(&RoomRule::Password("hush".into())).content(),
+        );
+        let shown = shown.expect("it has one");
+        assert_eq!((&*shown.extra, GroupChange::all_of(&shown)), (&b"set"[..], vec![]));
         let most = GroupChange::of_rule(&RoomRule::OccupantsMax(9)).content();
-        assert_eq!((&*most.text, &*most.extra), ("occupants-max 9", &b"set"[..]));
-        let later = Content { text: "colour 1".into(), ..most };
+        let stored = b"set =6f63637570616e74732d6d61782039";
+        assert_eq!((&*most.text, &*most.extra), ("", &stored[..]));
+        let before = Content { text: "occupants-max 9".into(), extra: b"set"[..].into(), ..most };
+        assert_eq!(
+            GroupChange::of(&before),
+            Some(GroupChange::of_rule(&RoomRule::OccupantsMax(9)))
+        );
+        let later = Content { text: "colour 1".into(), ..before };
         assert_eq!(GroupChange::all_of(&later), []);
     }
 

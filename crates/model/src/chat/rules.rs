@@ -103,7 +103,7 @@ impl RoomRule {
         format!("{word} {value}").into()
     }
 
-    /// Whether its value is for nobody's eyes in the text of a message.
+    /// Whether the rule with this text has a password.
     pub(super) fn is_secret(text: &str) -> bool {
         let word = text.split(' ').next();
         word == Some(RoomRule::PASSWORD) || word == Some(RoomRule::KEY)

@@ -54,8 +54,9 @@ kinds! {
         /// A message was recalled. `message` is the recall, `seq` the place of the recalled
         /// message.
         CHAT_RECALLED "chat_recalled" by_name [message seq] = "chat_recalled_total";
-        /// A change of a group was stored, as a message. `further` are changes that were made at
-        /// once with it, each with `verb` and `members`; absent, if there are none.
+        /// A change of a group was stored, as a message; without the password of its room.
+        /// `further` are changes that were made at once with it, each with `verb` and `members`;
+        /// absent, if there are none.
         CHAT_GROUP_CHANGED "chat_group_changed" by_name [message verb members further]
             = "chat_group_changes_total";
         /// An account was created, or created again under its old name.
