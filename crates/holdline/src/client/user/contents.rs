@@ -148,13 +148,13 @@ impl<'a> Contents<'a> {
         Ok(())
     }
 
-    /// Sends the batch.
-    pub(super) fn flush(&mut self) -> Result<(), String> {
+    /// Sends the batch. Returns whether nothing of it was refused.
+    pub(super) fn flush(&mut self) -> Result<bool, String> {
         let batch = std::mem::take(&mut self.batch);
         self.batch_bytes = 0;
         let Some(server) = self.server.filter(|_| !batch.is_empty()) else {
             batch.iter().for_each(|one| self.is_done(one));
-            return Ok(());
+            return Ok(true);
         };
         let items: Vec<&Value> = batch.iter().map(|one| &one.order).collect();
         let answer = sent(server, "/v1/chat/moves", &json!({ "items": items }))?;
@@ -162,6 +162,7 @@ impl<'a> Contents<'a> {
         if results.len() != batch.len() {
             return Err("the server did not report a result for every item".into());
         }
+        let mut is_whole = true;
         for (one, result) in batch.iter().zip(results) {
             match result["state"].as_str() {
                 Some("again") if one.of_room.is_some() => self.is_there(one),
@@ -170,6 +171,7 @@ impl<'a> Contents<'a> {
                     self.is_there(one);
                 }
                 Some("refused") => {
+                    is_whole = false;
                     let why = result["told"].as_str().unwrap_or("refused").to_owned();
                     self.leave(one.place.clone(), why);
                 }
@@ -183,7 +185,7 @@ impl<'a> Contents<'a> {
                 }
             }
         }
-        Ok(())
+        Ok(is_whole)
     }
 
     /// Notes that an item was imported.
@@ -261,7 +263,7 @@ impl<'a> Contents<'a> {
         for plan in plans {
             plan.arrange(self)?;
         }
-        self.flush()
+        self.flush().map(|_| ())
     }
 
     /// Marks messages that devices got on the other server, so that they get them once.

@@ -11,6 +11,8 @@ use model::account::AccountAddress;
 use model::chat::{GROUP_NAMED_MAX, GROUP_SERVICE, GROUP_TITLE_BYTES_MAX, GroupVerb, RoomRule};
 use serde_json::{Value, json};
 
+const PASSWORD_LEFT: &str = "the password of a room: imported as members-only";
+
 /// Result of the import of a room.
 pub(super) struct RoomAsGroup<'a> {
     item: &'a MovedItem,
@@ -46,7 +48,7 @@ pub(super) fn room<'a>(
     let (owners, admins, members) = (by("owner"), by("admin"), by("member"));
     let banned = by("outcast");
     if password_of(room).is_none() {
-        contents.leave(place(), "the password of a room: imported as members-only".into());
+        contents.leave(place(), PASSWORD_LEFT.into());
     }
     let mut owners = owners.into_iter();
     let owner = match owners.next() {
@@ -98,20 +100,38 @@ impl RoomAsGroup<'_> {
         if !description.is_empty() {
             change(GroupVerb::Describe, description, &[])?;
         }
-        let password = password_of(self.room);
-        if let Some(rule) = password.as_ref().filter(|_| !self.room.password.is_empty()) {
-            change(GroupVerb::Set, &rule.text(), &[])?;
+        if self.is_protected(contents)? && self.room.is_open {
+            let order = self.order(contents, GroupVerb::Unlock, "", &[], 0);
+            contents.put(order)?;
         }
-        if self.room.is_open && password.is_some() {
-            change(GroupVerb::Unlock, "", &[])?;
-        }
+        let mut change = |verb: GroupVerb| {
+            let order = self.order(contents, verb, "", &[], 0);
+            contents.put(order)
+        };
         if self.room.is_public {
-            change(GroupVerb::Reveal, "", &[])?;
+            change(GroupVerb::Reveal)?;
         }
         if self.room.is_moderated {
-            change(GroupVerb::Close, "", &[])?;
+            change(GroupVerb::Close)?;
         }
         Ok(())
+    }
+
+    /// Whether the group has the room's password, if that has one. A refused one leaves a group
+    /// that only members enter.
+    fn is_protected(&self, contents: &mut Contents<'_>) -> Result<bool, String> {
+        let Some(rule) = password_of(self.room) else { return Ok(false) };
+        if self.room.password.is_empty() {
+            return Ok(true);
+        }
+        contents.flush()?;
+        let order = self.order(contents, GroupVerb::Set, &rule.text(), &[], 0);
+        contents.put(order)?;
+        let is_set = contents.flush()?;
+        if !is_set {
+            contents.leave(self.item.place.clone(), PASSWORD_LEFT.into());
+        }
+        Ok(is_set)
     }
 
     fn order(

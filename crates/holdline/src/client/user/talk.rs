@@ -276,7 +276,7 @@ impl Contents<'_> {
             self.one_said(at_ms, &record)?;
             self.tell_progress((done, all), "messages in rooms");
         }
-        self.flush()
+        self.flush().map(|_| ())
     }
 
     fn one_said(&mut self, at_ms: u64, record: &Value) -> Result<(), String> {
