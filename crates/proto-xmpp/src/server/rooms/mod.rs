@@ -176,7 +176,7 @@ impl Rooms {
     /// Memory, bytes, roughly.
     pub(super) fn weight(&self) -> usize {
         let live = self.live.len() * size_of::<LiveRoom>();
-        let asks = self.asks.len() * size_of::<RoomAsk>();
+        let asks: usize = self.asks.iter().map(RoomAsk::weight).sum();
         let live_asks = self.live_asks.len() * size_of::<LiveAsk>();
         let own: usize = self.entered.iter().map(|it| it.own.weight()).sum();
         self.entered.len() * size_of::<Room>() + own + asks + live + live_asks
@@ -190,6 +190,17 @@ impl Rooms {
 
     fn at(&mut self, room: &AccountAddress) -> Option<&mut Room> {
         self.entered.iter_mut().find(|it| it.address == *room)
+    }
+}
+
+impl RoomAsk {
+    /// Memory, bytes, roughly.
+    fn weight(&self) -> usize {
+        let what = match &self.what {
+            RoomWhat::Relay(relaying) => relaying.weight(),
+            _ => 0,
+        };
+        size_of::<RoomAsk>() + what
     }
 }
 

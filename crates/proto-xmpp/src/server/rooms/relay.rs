@@ -67,6 +67,11 @@ impl Relaying {
         Relaying { is_of_account: false, ..self }
     }
 
+    /// Memory, bytes, roughly.
+    pub(super) fn weight(&self) -> usize {
+        size_of::<Relaying>() + self.nick.len() + self.what.weight()
+    }
+
     /// Whether its sender is told why it is not relayed.
     pub(super) fn is_question(&self) -> bool {
         self.what.kind.is_question()

@@ -76,6 +76,8 @@ pub struct RoomsAbroad {
     /// Devices that are entering, by room.
     entering: HashMap<AccountAddress, Vec<Entrant>>,
     asked: HashMap<u64, Asked>,
+    /// Bytes of these.
+    asked_bytes: u64,
     /// Devices that have left a room, until its home has heard that; with the number of the
     /// request, if it is asked. They are no more than the home has given seats.
     leaves: HashMap<Left, Option<u64>>,
@@ -121,6 +123,17 @@ struct Asked {
     since: Instant,
 }
 
+impl Asked {
+    /// Memory, bytes, roughly.
+    fn weight(&self) -> u64 {
+        let what = match &self.what {
+            AskedWhat::Room(ask) => ask.weight(),
+            _ => 0,
+        };
+        (size_of::<Asked>() + what) as u64
+    }
+}
+
 enum AskedWhat {
     /// A question about the room, as a session has it.
     Room(Box<RoomAsk>),
@@ -145,6 +158,7 @@ impl RoomsAbroad {
             seats: Seats::default(),
             entering: HashMap::new(),
             asked: HashMap::new(),
+            asked_bytes: 0,
             leaves: HashMap::new(),
             leaving: VecDeque::new(),
             leaves_asked: 0,
@@ -188,9 +202,9 @@ impl RoomsAbroad {
 
     /// Chat has answered; `None`: it could not, or there was no time.
     pub fn answered(&mut self, now: Now, number: u64, told: Option<&ChatDelivery>) {
-        let Some(Asked { account, device, room, what, .. }) = self.asked.remove(&number) else {
-            return;
-        };
+        let Some(asked) = self.asked.remove(&number) else { return };
+        self.asked_bytes -= asked.weight();
+        let Asked { account, device, room, what, .. } = asked;
         let who = (account, device);
         // Without an answer chat may have given the device a seat.
         if told.is_none()
@@ -312,7 +326,8 @@ impl RoomsAbroad {
 
     /// Whether there is no room for one more question, which is counted then.
     fn is_asked_too_much(&mut self) -> bool {
-        let is_full = self.asked.len() >= self.limits.taking_max as usize;
+        let is_full = self.asked.len() >= self.limits.taking_max as usize
+            || self.asked_bytes > self.limits.taking_bytes_max;
         self.refused.dropped += u64::from(is_full);
         is_full
     }
@@ -321,6 +336,7 @@ impl RoomsAbroad {
         self.last += 1;
         let number = self.last;
         let (account, device) = (asked.account.clone(), asked.device.clone());
+        self.asked_bytes += asked.weight();
         self.asked.insert(number, asked);
         self.out.push(AbroadWord::Ask { number, account, device, what: Box::new(what) });
     }

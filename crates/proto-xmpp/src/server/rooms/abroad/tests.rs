@@ -7,7 +7,8 @@ use crate::xml::scan::Scan;
 use model::account::AccountId;
 use model::chat::{
     ChatMessage, Content, GroupChange, GroupMember, GroupRole, GroupVerb, HistoryPage, Occupant,
-    OccupantShow, PublicGroup, PublicPage, RoomActor, RoomEntered, RoomEvent, RoomExit,
+    OccupantShow, PublicGroup, PublicPage, Relayed, RelayedKind, RoomActor, RoomEntered, RoomEvent,
+    RoomExit,
 };
 use std::sync::Arc;
 
@@ -299,6 +300,40 @@ fn what_an_occupant_says_is_said_in_its_name_and_refused_as_the_book_has_it() {
     let head = format!("<message from='{ROOM}/{}' to='{EVE}' type='chat'>", ann.nick);
     assert!(told.len() == 1 && told[0].starts_with(&head), "{told:?}");
     assert!(told[0].contains("<body>psst</body><x xmlns='http://jabber.org/protocol/muc#user'/>"));
+}
+
+#[test]
+fn questions_to_and_of_somebody_of_another_server_are_relayed_and_weighed() {
+    let limits = FederationLimits { taking_bytes_max: 65_536, ..FederationLimits::default() };
+    let mut rooms = RoomsAbroad::new("a.example", &limits, 7);
+    enters(&mut rooms, EVE);
+    let ann = Arc::new(occupant("ann@a.example", None));
+    let (kind, xml) = (RelayedKind::Get, "<q xmlns='y'/>".into());
+    let relayed = Arc::new(Relayed { kind, id: "71".into(), xml });
+    rooms.news(now(), &news(0, RoomEvent::Relayed(ann.clone(), relayed)), &devices(&[EVE]));
+    let head = format!("<iq type='get' id='71' from='{ROOM}/{}' to='{EVE}'>", ann.nick);
+    assert_eq!(shown(&mut rooms), [head + "<q xmlns='y'/></iq>"]);
+    let to = format!("to='{ROOM}/{}'", ann.nick);
+    says(&mut rooms, &format!("<iq type='result' id='71' from='{EVE}' {to}/>"));
+    let (number, what) = asks(&mut rooms);
+    let ErrandWhat::Room(_, OccupancyAsk::Answer(answer)) = what else { panic!("{what:?}") };
+    assert_eq!((&*answer.id, answer.kind), ("71", RelayedKind::Result));
+    rooms.answered(now(), number, Some(&failed(ChatFault::UnknownAccount)));
+    assert_eq!(shown(&mut rooms), [""; 0], "no answer to an answer");
+    let text = "x".repeat(40_000);
+    for _ in 0..3 {
+        let q = format!("<q xmlns='y'>{text}</q>");
+        says(&mut rooms, &format!("<iq type='get' id='q' from='{EVE}' {to}>{q}</iq>"));
+    }
+    let mut all = Vec::new();
+    let asked = asked(&mut rooms, &mut all);
+    assert_eq!((asked.len(), all.len()), (2, 1));
+    assert!(all[0].contains("resource-constraint"), "{all:?}");
+    for (number, ..) in asked {
+        rooms.answered(now(), number, Some(&ChatDelivery::Done { number: 0 }));
+    }
+    says(&mut rooms, &format!("<iq type='get' id='q' from='{EVE}' {to}><q xmlns='y'/></iq>"));
+    assert!(matches!(asks(&mut rooms).1, ErrandWhat::Room(_, OccupancyAsk::Relay { .. })));
 }
 
 #[test]
