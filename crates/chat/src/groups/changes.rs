@@ -299,7 +299,7 @@ impl Chat {
         let key = known.and_then(|it| it.state.key_for(changes));
         let told: Vec<GroupChange> = changes.iter().cloned().chain(key).collect();
         let (to, mut content) = (group.clone().into(), GroupChange::content_of(&told));
-        let nick = self.nick_there((route.conversation, route.from), (group, address));
+        let nick = self.nick_there((route.conversation, route.from), (group, address, device));
         content.nick = Some(nick).filter(|nick| **nick != *nick_of(group, address));
         let said = NewMessage { to, client_id: *client_id, content };
         let body = envelope::encode(sender, group, &said);
@@ -322,7 +322,7 @@ impl Chat {
     ) -> Audience {
         let (route, home, settings) = (order.route, self.settings.home, &self.settings);
         let of = (route.conversation, route.from);
-        let nick = self.nick_there(of, (&order.group, &order.address));
+        let nick = self.nick_there(of, (&order.group, &order.address, &order.device));
         let Some(group) = self.groups.known.get_mut(&route.conversation) else {
             return Audience { route, receivers: Receivers::nobody(), abroad: None };
         };

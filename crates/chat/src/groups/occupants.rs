@@ -389,6 +389,18 @@ impl Occupants {
 
     /// Whether an account moderates a room that it is in.
     pub(crate) fn moderates(&self, conversation: TimelineId, inbox: TimelineId) -> bool {
+    /// The occupant that a device of an account is, or one that its other devices are.
+    pub(crate) fn one_by(
+        &self,
+        conversation: TimelineId,
+        inbox: TimelineId,
+        device: &str,
+    ) -> Option<&Arc<Occupant>> {
+        let all = self.rooms.get(&conversation)?.accounts.get(&inbox)?;
+        let is_it = |it: &&Seated| it.seats.iter().any(|seat| *seat.at.1 == *device);
+        all.iter().find(is_it).or(all.first()).map(|it| &it.shown)
+    }
+
         self.one_of(conversation, inbox).is_some_and(|it| it.is_moderator())
     }
 
@@ -616,6 +628,18 @@ mod tests {
 
     #[test]
     fn a_room_is_full_for_all_but_moderators_and_a_shard_for_everybody() {
+    #[test]
+    fn an_account_with_two_names_does_something_by_that_of_its_device() {
+        let (mut all, (lunch, _)) = (Occupants::default(), lunch());
+        assert_eq!(all.comes("ann", "Alice", 1, None), "Alice 0 new");
+        assert_eq!(all.comes("ann", "Hatter", 2, None), "Hatter 1 new");
+        let nick = |device| all.one_by(lunch, inbox("ann"), device).map(|it| it.nick.to_string());
+        assert_eq!(
+            ["d1", "d2", "d3"].map(|it| nick(it).expect("there")),
+            ["Alice", "Hatter", "Alice"]
+        );
+    }
+
         let mut all = Occupants::default();
         for slot in 0..3 {
             assert!(

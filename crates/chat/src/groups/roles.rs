@@ -23,7 +23,7 @@ impl Chat {
         &mut self,
         now: Now,
         conversation: TimelineId,
-        (by, address): (TimelineId, &AccountAddress),
+        (by, address, device): (TimelineId, &AccountAddress, &str),
         items: &[RoleItem],
         fx: &mut Effects,
     ) -> Result<PeerReply, ChatFault> {
@@ -66,7 +66,7 @@ impl Chat {
             return Err(ChatFault::Unchanged);
         }
         let group = room.group.clone();
-        let nick = self.nick_there((conversation, by), (&group, address));
+        let nick = self.nick_there((conversation, by), (&group, address, device));
         for (inbox, role, reason) in all {
             let (by, nick) = (address.clone(), nick.clone());
             let actor = RoomActor { by, nick, reason: reason.clone() };

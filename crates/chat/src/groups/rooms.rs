@@ -162,7 +162,8 @@ async fn asked_here(flow: &mut Flow, asked: RoomAsked) -> Result<PeerReply, Chat
             Ok(PeerReply::Renamed(nick))
         }
         OccupancyAsk::SetRoles(items) => {
-            chat.sets_roles(now, conversation, (asked.by, &asked.address), items, fx)
+            let by = (asked.by, &asked.address, &*asked.at.1);
+            chat.sets_roles(now, conversation, by, items, fx)
         }
         OccupancyAsk::List(role) => chat.lists_roles(conversation, asked.by, *role),
         OccupancyAsk::Whisper { nick, content } => {
@@ -517,14 +518,14 @@ impl Chat {
         }
     }
 
-    /// The name in a room of an account that does something there: that of its occupant, or the one
-    /// that it would have.
+    /// The name in a room of an account that does something there by a device: that of the device's
+    /// occupant, of another one of the account, or the name that it would have.
     pub(super) fn nick_there(
         &self,
         (conversation, inbox): (TimelineId, TimelineId),
-        (group, account): (&AccountAddress, &AccountAddress),
+        (group, account, device): (&AccountAddress, &AccountAddress, &str),
     ) -> Box<str> {
-        let occupant = self.occupants.one_of(conversation, inbox);
+        let occupant = self.occupants.one_by(conversation, inbox, device);
         let nick = occupant.map(|it| it.nick.clone());
         nick.unwrap_or_else(|| nick_of(group, account).into())
     }
