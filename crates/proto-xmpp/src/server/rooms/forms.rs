@@ -59,9 +59,11 @@ const REFUSED: [(&str, &[&str]); 3] = [
     ("muc#roomconfig_roomowners", &[""]),
 ];
 
-/// Fields that name the roles for which something is not withheld; here it is withheld from none
-/// that has a voice.
+/// Fields that name the roles whose presence is broadcast, and those that get the list of members;
+/// a form that leaves out a role is refused.
 const OF_ROLES: [&str; 2] = ["muc#roomconfig_presencebroadcast", "muc#roomconfig_getmemberlist"];
+
+const ROLES: [&str; 3] = ["moderator", "participant", "visitor"];
 
 /// Limits of occupants that the form offers, beside the present one.
 const OCCUPANTS: [u32; 6] = [10, 20, 50, 100, 500, 1_000];
@@ -93,7 +95,8 @@ pub(super) fn wanted(query: &Element<'_, '_>) -> Result<Option<Configuration>, S
         if is_known {
             seen.push(name.clone());
         }
-        if OF_ROLES.contains(&&*name) && !values.iter().any(|it| *it == "participant") {
+        let has = |role: &&str| values.iter().any(|it| it == role);
+        if OF_ROLES.contains(&&*name) && !ROLES.iter().all(has) {
             return Err(StanzaFault::NotAcceptable);
         }
         let Some(value) = values.into_iter().next() else { continue };
@@ -110,6 +113,7 @@ pub(super) fn wanted(query: &Element<'_, '_>) -> Result<Option<Configuration>, S
             OCCUPANTS_MAX => wanted.rules.push(RoomRule::OccupantsMax(occupants_max(&value)?)),
             INVITES => wanted.rules.push(RoomRule::MembersInvite(truth(&value)?)),
             SUBJECT => wanted.rules.push(RoomRule::OpenSubject(truth(&value)?)),
+            WHISPERS if value.trim().is_empty() => {}
             WHISPERS => {
                 let whispers = Whispers::of(value.trim()).ok_or(StanzaFault::NotAcceptable)?;
                 wanted.rules.push(RoomRule::Whispers(whispers));

@@ -449,6 +449,8 @@ fn subjects_invitations_and_declines_are_orders_that_are_answered_if_refused() {
     }
 }
 
+const ALL_ROLES: &str = "moderator</value><value>participant</value><value>visitor";
+
 #[test]
 fn a_room_is_configured_as_far_as_a_group_can_be() {
     let owner = |kind: &str, inner: &str| {
@@ -494,7 +496,8 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
             vec![("maxusers", "12"), ("allowinvites", "1"), ("changesubject", "1")],
             "[occupants-max 12] [members-invite 1] [open-subject 1]",
         ),
-        (vec![("getmemberlist", "participant")], ""),
+        (vec![("getmemberlist", ALL_ROLES), ("presencebroadcast", ALL_ROLES)], ""),
+        (vec![("allowpm", "")], ""),
         (
             vec![("roomname", "Lunch &amp; co"), ("moderatedroom", "0")],
             "title=Lunch & co closed=false",
@@ -530,7 +533,8 @@ fn a_room_is_configured_as_far_as_a_group_can_be() {
         (vec![("allowpm", "friends")], "not-acceptable"),
         (vec![("maxusers", "few")], "bad-request"),
         (vec![("presencebroadcast", "moderator")], "not-acceptable"),
-        (vec![("getmemberlist", "moderator")], "not-acceptable"),
+        (vec![("presencebroadcast", "moderator</value><value>participant")], "not-acceptable"),
+        (vec![("getmemberlist", "participant")], "not-acceptable"),
         (vec![("roomowners", "bob@a.example")], "not-acceptable"),
         (vec![("changesubject", "perhaps")], "bad-request"),
         (vec![("moderatedroom", "perhaps")], "bad-request"),
