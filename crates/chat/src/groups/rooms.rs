@@ -59,6 +59,9 @@ pub struct SeatSaid {
     pub(crate) show: OccupantShow,
 }
 
+/// Wrong passwords for a room in a minute: of an account, or of all accounts of another domain.
+pub(crate) const GUESSES_A_MINUTE_MAX: u64 = 10;
+
 /// Devices that are in a room no more, with the inboxes of their accounts; for the home of its
 /// group.
 #[derive(Debug, Encoding)]
@@ -151,7 +154,7 @@ async fn asked_here(flow: &mut Flow, asked: RoomAsked) -> Result<PeerReply, Chat
     let (chat, now, fx) = flow.state();
     match &asked.ask {
         OccupancyAsk::Enter(_) => {
-            chat.enters_room(conversation, asked, fx).map(|it| PeerReply::Room(Box::new(it)))
+            chat.enters_room(now, conversation, asked, fx).map(|it| PeerReply::Room(Box::new(it)))
         }
         OccupancyAsk::Rename(nick) => {
             if chat.groups.state(conversation)?.reserves(&asked.group, nick, &asked.address) {
@@ -344,6 +347,7 @@ impl Chat {
     /// Gives a device a seat in the room of a group that a flow has entered.
     fn enters_room(
         &mut self,
+        now: Now,
         conversation: TimelineId,
         asked: RoomAsked,
         fx: &mut Effects,
@@ -352,8 +356,19 @@ impl Chat {
         let OccupancyAsk::Enter(entry) = ask else { return Err(ChatFault::Invalid) };
         let Entry { nick, mut show, password, makes } = *entry;
         let state = self.groups.state(conversation)?;
-        let standing = match state.may_enter(inbox, (&account, password.as_deref())) {
-            // A room that is being made is there for nobody else (10.1.1).
+        let is_guess = password.is_some() && !state.rules().password.is_empty();
+        let is_foreign = self.settings.is_foreign(&account);
+        let by = if is_foreign { account.domain() } else { account.as_str() };
+        let guesser = self.settings.home.of(&[group.as_str().as_bytes(), b" ", by.as_bytes()]);
+        if is_guess && self.guesses.take(now, guesser, 1).is_err() {
+            return Err(ChatFault::RateLimited);
+        }
+        let standing = state.may_enter(inbox, (&account, password.as_deref()));
+        if is_guess && standing != Err(ChatFault::BadPassword) {
+            self.guesses.give(guesser, 1);
+        }
+        let standing = match standing {
+            // Others than its members do not find a room that is being made (10.1.1).
             Err(ChatFault::NotMember) if self.occupants.is_being_made(conversation) => {
                 return Err(ChatFault::UnknownAccount);
             }

@@ -70,6 +70,27 @@ fn nobody_enters_a_room_with_a_password_without_it_and_members_write_by_im_all_t
 }
 
 #[test]
+fn wrong_passwords_are_taken_so_often_in_a_minute_whatever_the_session() {
+    let mut world = World::new(2);
+    assert_eq!(sets(&mut world, ANN, &[RoomRule::Password("sesame".into())]), Ok(()));
+    for _ in 0..20 {
+        assert_eq!(enters_with(&mut world, BOB, Some("sesame")), Ok(()), "no guess");
+        assert_eq!(enters_with(&mut world, CAROL, None), Err(ChatFault::BadPassword), "none");
+    }
+    leaves(&mut world, BOB);
+    for _ in 0..10 {
+        let wrong = enters_with(&mut world, BOB, Some("wrong"));
+        assert_eq!(wrong, Err(ChatFault::BadPassword));
+    }
+    world.breaks(BOB);
+    world.connects(BOB);
+    assert_eq!(enters_with(&mut world, BOB, Some("sesame")), Err(ChatFault::RateLimited));
+    assert_eq!(enters_with(&mut world, CAROL, Some("sesame")), Ok(()), "another account");
+    world.now.mono = world.now.mono + std::time::Duration::from_secs(60);
+    assert_eq!(enters_with(&mut world, BOB, Some("sesame")), Ok(()));
+}
+
+#[test]
 fn whoever_is_added_gets_the_password_and_an_invited_account_enters_with_it_alone() {
     let mut world = World::new(1);
     world.orders(CAROL, GroupVerb::Leave, &[]).expect("she is no member");
