@@ -27,7 +27,7 @@ use model::chat::{
 };
 use model::counters::ChatCounter;
 use model::ports::log::{AppendWith, Call, Write};
-use model::timeline::Message;
+use model::timeline::{Message, TimelineId};
 use std::sync::Arc;
 
 /// A change of a group, as an account wants it.
@@ -109,12 +109,9 @@ pub(super) async fn change_entered(
     let conversation = order.route.conversation;
     let (chat, now, fx) = flow.state();
     let verdict = chat.judge_change(order);
-    // With its first settings a new room is there for others, if they are no others, too.
-    if matches!(order.wish, Wanted::Settings(_))
-        && matches!(verdict, Ok(_) | Err(ChatFault::Unchanged))
-        && let Some(room) = chat.occupants.room(conversation)
-    {
-        room.is_being_made = false;
+    // An owner may leave a new room as it is (10.1.2).
+    if matches!(order.wish, Wanted::Settings(_)) && matches!(verdict, Err(ChatFault::Unchanged)) {
+        chat.is_made(conversation);
     }
     let changes = match verdict? {
         Verdict::Made(id, seq) => return Ok(StoredMessage { id, seq, again: true }),
@@ -312,6 +309,13 @@ impl Chat {
         (message, write)
     }
 
+    /// A room has its first settings: others find it.
+    fn is_made(&mut self, conversation: TimelineId) {
+        if let Some(room) = self.occupants.room(conversation) {
+            room.maker = None;
+        }
+    }
+
     /// Applies changes that the log has stored; returns their audience.
     fn apply_change(
         &mut self,
@@ -320,6 +324,13 @@ impl Chat {
         (id, changes): (u64, &[GroupChange]),
         fx: &mut Effects,
     ) -> Audience {
+        // A subject is no setting.
+        let is_setting = |it: &GroupChange| {
+            it.members.is_empty() && !matches!(it.verb, GroupVerb::Create | GroupVerb::Rename)
+        };
+        if matches!(order.wish, Wanted::Settings(_)) || changes.iter().any(is_setting) {
+            self.is_made(order.route.conversation);
+        }
         let (route, home, settings) = (order.route, self.settings.home, &self.settings);
         let of = (route.conversation, route.from);
         let nick = self.nick_there(of, (&order.group, &order.address, &order.device));

@@ -77,8 +77,8 @@ pub(crate) struct Room {
     roles: HashMap<TimelineId, RoomRole>,
     /// The number of the last news.
     pub last: u64,
-    /// Whether the device that has made the room has not set what it is.
-    pub is_being_made: bool,
+    /// The account that makes the room, until its first settings.
+    pub maker: Option<TimelineId>,
     /// Whether the room is too large for everybody to be told of everybody.
     is_large: bool,
     /// All seats, and those of accounts that are no members; until something changes.
@@ -363,9 +363,11 @@ impl Occupants {
         self.rooms.get_mut(&conversation)
     }
 
-    /// Whether a room that somebody is in has no settings yet.
+    /// Whether the maker of a room is in it, and has not set what it is.
     pub(crate) fn is_being_made(&self, conversation: TimelineId) -> bool {
-        self.rooms.get(&conversation).is_some_and(|room| room.is_being_made)
+        self.rooms
+            .get(&conversation)
+            .is_some_and(|room| room.maker.is_some_and(|maker| room.accounts.contains_key(&maker)))
     }
 
     /// The number of devices in a room.
@@ -387,8 +389,6 @@ impl Occupants {
         self.rooms.get(&conversation)?.accounts.get(&inbox)?.first().map(|it| &it.shown)
     }
 
-    /// Whether an account moderates a room that it is in.
-    pub(crate) fn moderates(&self, conversation: TimelineId, inbox: TimelineId) -> bool {
     /// The occupant that a device of an account is, or one that its other devices are.
     pub(crate) fn one_by(
         &self,
@@ -401,6 +401,8 @@ impl Occupants {
         all.iter().find(is_it).or(all.first()).map(|it| &it.shown)
     }
 
+    /// Whether an account moderates a room that it is in.
+    pub(crate) fn moderates(&self, conversation: TimelineId, inbox: TimelineId) -> bool {
         self.one_of(conversation, inbox).is_some_and(|it| it.is_moderator())
     }
 
@@ -441,7 +443,7 @@ impl Occupants {
             seats: 0,
             roles: HashMap::new(),
             last: 0,
-            is_being_made: false,
+            maker: None,
             is_large: false,
             all: None,
             strangers: None,
@@ -627,8 +629,6 @@ mod tests {
     }
 
     #[test]
-    fn a_room_is_full_for_all_but_moderators_and_a_shard_for_everybody() {
-    #[test]
     fn an_account_with_two_names_does_something_by_that_of_its_device() {
         let (mut all, (lunch, _)) = (Occupants::default(), lunch());
         assert_eq!(all.comes("ann", "Alice", 1, None), "Alice 0 new");
@@ -640,6 +640,8 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_room_is_full_for_all_but_moderators_and_a_shard_for_everybody() {
         let mut all = Occupants::default();
         for slot in 0..3 {
             assert!(

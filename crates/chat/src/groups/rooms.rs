@@ -399,7 +399,9 @@ impl Chat {
         let newcomer = Newcomer { inbox, account, nick, at, show, standing };
         let (told, own, is_new) = self.occupants.enter((conversation, &group), newcomer, most)?;
         let room = self.occupants.room(conversation).ok_or(ChatFault::StoreFailed)?;
-        room.is_being_made |= makes && own.role == Some(GroupRole::Owner) && room.seats == 1;
+        if makes && own.role == Some(GroupRole::Owner) && room.seats == 1 {
+            room.maker = Some(inbox);
+        }
         let number = if is_new { room.next_number(shown_max) } else { None };
         let last = room.last;
         let others = room.others(&own, shown_max);

@@ -110,27 +110,6 @@ fn whoever_is_added_gets_the_password_and_an_invited_account_enters_with_it_alon
 }
 
 #[test]
-fn as_many_occupants_enter_as_the_room_lets_in_and_admins_more() {
-    for shards in 1..=2 {
-        let mut world = World::new(shards);
-        assert_eq!(sets(&mut world, ANN, &[RoomRule::OccupantsMax(1)]), Ok(()));
-        assert_eq!(enters_with(&mut world, BOB, None), Ok(()));
-        assert_eq!(enters_with(&mut world, BOB, None), Ok(()), "it enters anew");
-        let full = Err(ChatFault::ChatroomFull);
-        assert_eq!(enters_with(&mut world, CAROL, None), full);
-        assert_eq!(enters_with(&mut world, ANN, None), Ok(()), "its owner");
-        assert_eq!(enters_with(&mut world, CAROL, None), full);
-        assert_eq!(sets(&mut world, ANN, &[RoomRule::OccupantsMax(0)]), Ok(()));
-        assert_eq!(enters_with(&mut world, CAROL, None), Ok(()));
-    }
-}
-
-#[test]
-fn a_room_that_is_being_made_is_there_for_nobody_else_until_its_first_settings() {
-    let mut world = World::new(2);
-    world.orders(CAROL, GroupVerb::Leave, &[]).expect("she is no member");
-    let makes = |at: usize| Entry { nick: PEOPLE[at].into(), makes: true, ..Entry::default() };
-#[test]
 fn a_visitor_reads_no_password_in_the_history() {
     for shards in 1..=3 {
         let mut world = World::new(shards);
@@ -153,6 +132,27 @@ fn a_visitor_reads_no_password_in_the_history() {
     }
 }
 
+#[test]
+fn as_many_occupants_enter_as_the_room_lets_in_and_admins_more() {
+    for shards in 1..=2 {
+        let mut world = World::new(shards);
+        assert_eq!(sets(&mut world, ANN, &[RoomRule::OccupantsMax(1)]), Ok(()));
+        assert_eq!(enters_with(&mut world, BOB, None), Ok(()));
+        assert_eq!(enters_with(&mut world, BOB, None), Ok(()), "it enters anew");
+        let full = Err(ChatFault::ChatroomFull);
+        assert_eq!(enters_with(&mut world, CAROL, None), full);
+        assert_eq!(enters_with(&mut world, ANN, None), Ok(()), "its owner");
+        assert_eq!(enters_with(&mut world, CAROL, None), full);
+        assert_eq!(sets(&mut world, ANN, &[RoomRule::OccupantsMax(0)]), Ok(()));
+        assert_eq!(enters_with(&mut world, CAROL, None), Ok(()));
+    }
+}
+
+#[test]
+fn a_room_that_is_being_made_is_there_for_nobody_else_until_its_first_settings() {
+    let mut world = World::new(2);
+    world.orders(CAROL, GroupVerb::Leave, &[]).expect("she is no member");
+    let makes = |at: usize| Entry { nick: PEOPLE[at].into(), makes: true, ..Entry::default() };
     assert_eq!(enters(&mut world, CAROL, makes(CAROL)), Err(ChatFault::NotMember));
     assert_eq!(enters(&mut world, BOB, makes(BOB)), Ok(()), "no owner: it makes nothing");
     assert_eq!(enters_with(&mut world, CAROL, None), Err(ChatFault::NotMember));
@@ -164,6 +164,21 @@ fn a_visitor_reads_no_password_in_the_history() {
     assert_eq!(enters_with(&mut world, CAROL, None), Err(ChatFault::UnknownAccount));
     assert_eq!(sets(&mut world, ANN, &[]), Err(ChatFault::Unchanged), "as it is");
     assert_eq!(enters_with(&mut world, CAROL, None), Err(ChatFault::NotMember));
+    // It is made by its maker: not when she has left, or when she sets it by IM.
+    for at in [ANN, BOB] {
+        leaves(&mut world, at);
+    }
+    assert_eq!(enters(&mut world, ANN, makes(ANN)), Ok(()));
+    assert_eq!(enters_with(&mut world, BOB, None), Ok(()));
+    assert_eq!(enters_with(&mut world, CAROL, None), Err(ChatFault::UnknownAccount));
+    leaves(&mut world, ANN);
+    assert_eq!(enters_with(&mut world, CAROL, None), Err(ChatFault::NotMember));
+    leaves(&mut world, BOB);
+    assert_eq!(enters(&mut world, ANN, makes(ANN)), Ok(()));
+    world.orders(ANN, GroupVerb::Rename, &[]).expect("its owner");
+    assert_eq!(enters_with(&mut world, CAROL, None), Err(ChatFault::UnknownAccount));
+    world.orders(ANN, GroupVerb::Unlock, &[]).expect("its owner");
+    assert_eq!(enters_with(&mut world, CAROL, None), Ok(()));
 }
 
 #[test]
