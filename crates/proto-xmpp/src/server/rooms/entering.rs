@@ -136,11 +136,11 @@ impl Wished {
 }
 
 impl Entering {
-    /// Begins to enter. A session that may make rooms has the limits that say how they are made.
+    /// Begins to enter, with what the presence shows. A session that may make rooms has the limits that say how they are made.
     pub(super) fn new(
         room: &AccountAddress,
         nick: &str,
-        presence: &Element<'_, '_>,
+        (presence, show): (&Element<'_, '_>, OccupantShow),
         may_make: Option<&ChatLimits>,
     ) -> Entering {
         let makes = |limits: &ChatLimits| NewRoom {
@@ -158,7 +158,7 @@ impl Entering {
             is_made: false,
             has_joined: false,
             is_left: false,
-            show: news::shown(presence).map(|(show, _)| show).unwrap_or_default(),
+            show,
             password: password_of(presence),
             entered: None,
             missed: Vec::new(),
@@ -436,7 +436,7 @@ impl Session {
         if !is_in && rooms.entered.len() + entering.count() >= limits.rooms_a_session_max.into() {
             return self.refuse_entry(about, StanzaFault::PolicyViolation, out);
         }
-        let entering = Entering::new(room, nick, presence, Some(limits));
+        let entering = Entering::new(room, nick, (presence, show), Some(limits));
         let what = RoomWhat::Enter(Box::new(entering));
         let (id, to) = (about.0.map(Box::from), to.unwrap_or_default().as_ref().into());
         self.ask_room(now, RoomAsk { stanza: "presence", id, to, what, place: None }, out);

@@ -135,7 +135,8 @@ impl RoomsAbroad {
             return self.cannot(stanza, fault_of(ChatFault::RateLimited));
         }
         self.begins_to_enter(room, &who);
-        let what = RoomWhat::Enter(Box::new(Entering::new(room, nick, stanza, None)));
+        let entering = Entering::new(room, nick, (stanza, show), None);
+        let what = RoomWhat::Enter(Box::new(entering));
         self.asks(now, (who, room.clone()), ("presence", stanza), what);
     }
 
