@@ -138,7 +138,7 @@ impl GroupState {
         self.titled_by.clone()
     }
 
-    /// Takes by which name in the room an account has made changes: of the title that is kept.
+    /// Keeps the name in the room of the account that has changed the title, if these changes do.
     pub(crate) fn is_titled(&mut self, changes: &[GroupChange], nick: &str) {
         if changes.iter().any(|it| it.verb == GroupVerb::Rename) {
             self.titled_by = Some(nick.into());

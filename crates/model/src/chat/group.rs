@@ -76,7 +76,7 @@ verbs! {
     Invite "invite" "These may become members, if they want to; or decline, by leaving.";
     AddOwner "add-owner" "These members own it, too.";
     RemoveOwner "remove-owner" "These owners are admins from now on.";
-    Set "set" "A rule of its room is otherwise, which has no verb of its own: its text says which.";
+    Set "set" "A rule of its room has changed; the text of the change is the rule and its value.";
 }
 
 impl GroupVerb {
