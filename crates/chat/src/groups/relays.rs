@@ -1,13 +1,13 @@
-//! What occupants of a room say and ask each other through it: private messages (XEP-0045 7.5), and
-//! questions with their answers (17.4).
+//! Relays between occupants of a room: private messages (XEP-0045 7.5), and questions with their
+//! answers (17.4).
 //!
 //! ```text
 //! Whisper ─► may it? ─► home ─► all devices of the other
 //! Relay ─► home: the question waits ─► one device of the other
 //! Answer, of that device ─► home: does its question wait? ─► the device that has asked
 //! ```
-//! Nothing of it is stored. Invariants: both are in the room, and the receiver is shown the sender's
-//! name there; a question has one answer, of the device that was asked.
+//! Nothing of it is stored. Invariants: both are in the room, and the receiver is shown the name of
+//! the sender there; a question has one answer, of the device that was asked.
 
 use crate::groups::occupants::SeatAt;
 use crate::groups::rooms::RoomAsked;

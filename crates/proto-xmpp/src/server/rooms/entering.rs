@@ -136,7 +136,8 @@ impl Wished {
 }
 
 impl Entering {
-    /// Begins to enter, with what the presence shows. A session that may make rooms has the limits that say how they are made.
+    /// Begins to enter, with what the presence shows. A session that may make rooms has the limits
+    /// that say how they are made.
     pub(super) fn new(
         room: &AccountAddress,
         nick: &str,
