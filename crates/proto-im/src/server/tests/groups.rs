@@ -58,7 +58,9 @@ fn an_order_that_makes_no_sense_fails_is_counted_once_and_the_session_goes_on() 
 #[test]
 fn orders_are_said_in_the_models_words_and_one_name_too_many_is_the_services_to_refuse() {
     let mut side = in_session();
-    for (verb, &expected) in (1..).zip(GroupVerb::ALL) {
+    // IM has no order for rules of rooms.
+    let ordered = GroupVerb::ALL.iter().filter(|verb| **verb != GroupVerb::Set);
+    for (verb, &expected) in (1..).zip(ordered) {
         assert!(side.hear(now(), &client(&ClientFrame::Group(order(verb)))).is_empty());
         let group = (verb != 1).then(|| Addressee::parse(GROUP).expect("right"));
         let order = GroupOrder {
