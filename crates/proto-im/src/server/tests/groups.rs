@@ -148,6 +148,9 @@ fn answers_are_told_and_let_the_next_request_in() {
          description: \"of lunch\" unlocked: true public: true temporary: true }}"
     );
     assert_eq!((frames(&sent), side.take_words().len()), (vec![expected], 1));
+    let page = MembersPage { protected: true, ..page() };
+    let sent = side.tell(now(), ChatDelivery::Members(Box::new(page)));
+    assert!(!frames(&sent)[0].contains("unlocked"), "nobody joins it by itself");
 }
 
 #[test]
