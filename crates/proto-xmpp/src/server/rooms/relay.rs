@@ -4,8 +4,8 @@
 //! iq of A ─► Relay ─► home ─► one device of B: the iq from room/A, with an id of the home
 //! answer of B ─► Answer ─► home ─► A: the answer from room/B, with A's own id
 //! ```
-//! The home knows which questions wait: it relays no answer to another one. The server answers for a
-//! vCard, which clients leave to it. Invariant: an occupant is asked only by occupants, and one
+//! The home knows which questions wait: it relays no answer to another one. The server answers for
+//! a vCard, which clients leave to it. Invariant: an occupant is asked only by occupants, and one
 //! device of it.
 
 use super::{OccupancyAsk, RoomAnswer, RoomRequest, Step, fault_of};
