@@ -34,7 +34,7 @@ pub struct Calendar {
 /// Mistake in a cron line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CronError {
-    /// It has so many fields instead of five, or too many bytes.
+    /// The number of fields is not five, or the line has too many bytes.
     Shape,
     /// This field cannot be read; its name and its range.
     Field(&'static str, u8, u8),

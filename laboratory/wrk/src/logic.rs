@@ -16,7 +16,7 @@ use base::time::{Instant, Now};
 use lab::cause::Cause;
 use load::FleetPlan;
 use load::fleet::client::FleetProfile;
-use load::fleet::pace::Schedule;
+use load::fleet::pace::Timetable;
 use load::fleet::pool::ClientPool;
 use model::close::CloseReason;
 use model::id::ConnRef;
@@ -93,7 +93,7 @@ pub struct WrkLogic {
     ready: VecDeque<u32>,
     /// Clients that may take the next planned request, longest waiting first.
     idle: VecDeque<u32>,
-    pace: Option<Schedule>,
+    pace: Option<Timetable>,
     /// Clients that were online at least once.
     arrived: usize,
     stop_at: Instant,

@@ -1,4 +1,6 @@
-//! Schedules, in answers.
+//! Schedules in answers: the rule, the next times, and the last pushes.
+//!
+//! This module does not know the hub.
 
 use crate::texts::{CivilTimeText, Decimal, ScheduleText, ZoneName};
 use model::calendar::{LAST_IDS_MAX, NEXT_TIMES_MAX, ScheduleState};

@@ -40,7 +40,7 @@ pub(crate) enum CleanupTask {
     Schedule(ScheduleKey),
 }
 
-/// What is known to the hub, by which a cleanup is judged.
+/// State of the hub by which a cleanup is judged.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub registry: &'a Registry,

@@ -232,7 +232,7 @@ impl Hub {
     }
 }
 
-/// What is sent to the devices of a zone.
+/// Push for the devices of some zones.
 struct Wave {
     local: Local,
     to_many: PushToMany,

@@ -179,7 +179,7 @@ pub struct OccupancyRequest {
 }
 
 /// How a device enters a room.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Encoding)]
 pub struct Entry {
     /// The wanted name.
     pub nick: Box<str>,
@@ -196,7 +196,8 @@ pub struct Entry {
 pub const RELAYED_BYTES_MAX: usize = 64 * 1024;
 
 /// Kind of what a room relays between two occupants.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encoding)]
+#[encoding(Get = 0, Set = 1, Result = 2, Error = 3)]
 pub enum RelayedKind {
     /// A question that changes nothing.
     Get,
@@ -230,7 +231,7 @@ impl RelayedKind {
 }
 
 /// A question of an occupant to another one, or the answer (XEP-0045 17.4), kept nowhere.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 pub struct Relayed {
     /// Its kind.
     pub kind: RelayedKind,
@@ -251,7 +252,7 @@ impl Relayed {
 #[derive(Clone, PartialEq, Eq, Debug, Encoding)]
 #[encoding[
     Enter = 0, Rename = 1, SetRoles = 2, List = 3, Change = 4, Whisper = 5, Find = 6, Show = 7,
-    Leave = 8
+    Leave = 8, Relay = 9, Answer = 10
 ]]
 pub enum OccupancyAsk {
     /// Enter it; or, in it already, enter it anew. Answered by `RoomEntered` or `Failed`.
@@ -337,7 +338,7 @@ pub struct RoomNews {
 
 /// Event in a room.
 #[derive(Clone, PartialEq, Eq, Debug, Encoding)]
-#[encoding(Is = 0, Renamed = 1, Gone = 2, Said = 3, Whispered = 4)]
+#[encoding(Is = 0, Renamed = 1, Gone = 2, Said = 3, Whispered = 4, Relayed = 5)]
 pub enum RoomEvent {
     /// An occupant has come, or is otherwise now.
     Is(Arc<Occupant>, Option<Box<RoomActor>>),

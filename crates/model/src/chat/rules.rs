@@ -4,11 +4,14 @@
 //! blank and its value. The defaults are what every group has that sets none. Invariant: a text
 //! that is no rule known here is never guessed at.
 
+use base::encoding::Encoding;
+
 /// Longest password of a room, bytes.
 pub const ROOM_PASSWORD_BYTES_MAX: usize = 128;
 
 /// Right to send private messages in a room (`allowpm`).
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Encoding)]
+#[encoding(Anyone = 0, Participants = 1, Moderators = 2, Nobody = 3)]
 pub enum Whispers {
     /// Every occupant.
     #[default]
@@ -43,7 +46,10 @@ impl Whispers {
 }
 
 /// A rule, and its value.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Encoding)]
+#[encoding[
+    Password = 0, Key = 1, OccupantsMax = 2, MembersInvite = 3, OpenSubject = 4, Whispers = 5
+]]
 pub enum RoomRule {
     /// The password without which nobody enters the room; empty: none is needed.
     Password(Box<str>),
@@ -111,7 +117,7 @@ impl RoomRule {
 }
 
 /// The rules of a group's room.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Encoding)]
 pub struct RoomRules {
     /// The password without which nobody enters the room; empty: none is needed, or the reader
     /// does not know it.

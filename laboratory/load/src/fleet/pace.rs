@@ -46,7 +46,7 @@ impl Rate {
 
 /// Things that happen at a rate.
 #[derive(Clone, Debug)]
-pub struct Schedule {
+pub struct Timetable {
     from: Instant,
     rate: Rate,
     /// Of even things: by how large a part of a gap they are all later.
@@ -61,12 +61,12 @@ pub struct Schedule {
 /// No plan looks further ahead, seconds.
 const FAR_S: f64 = 1e9;
 
-impl Schedule {
+impl Timetable {
     /// Things at this rate from `from` on. Of even ones the first is so large a part of a gap
     /// later (0 to 1): what several threads have of one rate does not come at the same moments.
-    pub fn new(from: Instant, rate: Rate, phase: f64, seed: u64) -> Schedule {
+    pub fn new(from: Instant, rate: Rate, phase: f64, seed: u64) -> Timetable {
         let random = Prng::new(seed);
-        let mut this = Schedule { from, rate, phase, done: 0, next_s: 0.0, random };
+        let mut this = Timetable { from, rate, phase, done: 0, next_s: 0.0, random };
         this.step();
         this
     }
@@ -116,13 +116,13 @@ fn exponential(random: &mut Prng) -> f64 {
 mod tests {
     use super::*;
 
-    fn start(rate: Rate) -> Schedule {
-        Schedule::new(Instant::from_nanos(0), rate, 0.0, 7)
+    fn start(rate: Rate) -> Timetable {
+        Timetable::new(Instant::from_nanos(0), rate, 0.0, 7)
     }
 
     #[test]
     fn a_stall_does_not_shift_the_plan() {
-        let mut plan = Schedule::new(Instant::from_nanos(1_000), Rate::Even(1_000.0), 0.0, 7);
+        let mut plan = Timetable::new(Instant::from_nanos(1_000), Rate::Even(1_000.0), 0.0, 7);
         let stalled_until = Instant::from_nanos(5_001_000);
         let mut taken = Vec::new();
         while plan.next() <= stalled_until {
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn halves_of_a_rate_fall_between_each_other() {
         let half = Rate::Even(10.0).times(0.5);
-        let mut parts = [0.0, 0.5].map(|phase| Schedule::new(Instant::default(), half, phase, 7));
+        let mut parts = [0.0, 0.5].map(|phase| Timetable::new(Instant::default(), half, phase, 7));
         let mut taken: Vec<u64> =
             parts.iter_mut().flat_map(|part| [(); 50].map(|()| part.take().millis())).collect();
         taken.sort_unstable();

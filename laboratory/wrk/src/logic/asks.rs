@@ -10,7 +10,7 @@ use base::time::{Instant, Now};
 use lab::cause::Cause;
 use lab::timing::Timing;
 use load::fleet::client::FleetProfile;
-use load::fleet::pace::{Rate, Schedule};
+use load::fleet::pace::{Rate, Timetable};
 use load::http::{self, HttpAnswer, HttpHeader};
 use model::topic::{Publication, Qos};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl WrkLogic {
     pub(super) fn next(&mut self, now: Now, virtual_client: u32) {
         if let Some(rate) = self.job.rate {
             let share = rate / f64::from(self.job.plan.threads);
-            self.pace.get_or_insert_with(|| Schedule::new(now.mono, Rate::Even(share), 0.0, 0));
+            self.pace.get_or_insert_with(|| Timetable::new(now.mono, Rate::Even(share), 0.0, 0));
             self.idle.push_back(virtual_client);
             return;
         }

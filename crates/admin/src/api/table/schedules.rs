@@ -1,4 +1,6 @@
-//! Routes of schedules.
+//! Routes of schedules, and of the time zones of devices.
+//!
+//! This module does not know how a route is answered.
 
 use super::{Of, Route, delete, get, post};
 use crate::fault::Refusal::{self, Busy, NoAnswer, NotFound, Refused};

@@ -10,7 +10,7 @@ use super::pairs::mark_of;
 use super::{FleetLogic, ShardHandle};
 use crate::fleet::client::im::ChatSay;
 use crate::fleet::client::{Client, ClientAct, FleetProfile, TopicMessage};
-use crate::fleet::pace::{Rate, Schedule};
+use crate::fleet::pace::{Rate, Timetable};
 use crate::fleet::pool::micros;
 use crate::fleet::stamp::{self, From, NO_TOPIC, PublishNote};
 use crate::fleet::virtual_client::{Aim, Ears, Flags, State};
@@ -38,7 +38,7 @@ pub(super) struct Streams {
 struct Stream {
     traffic: Traffic,
     /// Its planned moments, where the plan sets them for all clients together.
-    schedule: Option<Schedule>,
+    schedule: Option<Timetable>,
     /// Its messages are numbered in a row.
     is_row: bool,
     /// Client whose turn it is.
@@ -149,7 +149,7 @@ impl FleetLogic {
             let stream = &mut self.streams.all[place];
             stream.is_row = is_row;
             stream.left = part.map(|part| part.saturating_sub(stream.done));
-            stream.schedule = rate.map(|rate| Schedule::new(now.mono, rate, phase, seed));
+            stream.schedule = rate.map(|rate| Timetable::new(now.mono, rate, phase, seed));
         }
     }
 
@@ -264,7 +264,7 @@ impl FleetLogic {
     fn send_next(&mut self, now: Now, place: usize, handle: &mut ShardHandle) -> bool {
         let answers = self.answers();
         let stream = &mut self.streams.all[place];
-        let Some(at) = stream.schedule.as_ref().map(Schedule::next).filter(|at| *at <= now.mono)
+        let Some(at) = stream.schedule.as_ref().map(Timetable::next).filter(|at| *at <= now.mono)
         else {
             return false;
         };
@@ -288,7 +288,7 @@ impl FleetLogic {
             }
         }
         let late = now.mono - at.max(stream.blocked_at.min(now.mono));
-        stream.schedule.as_mut().map(Schedule::take);
+        stream.schedule.as_mut().map(Timetable::take);
         stream.take_one();
         match free {
             None => self.pool.log.unsent += 1,

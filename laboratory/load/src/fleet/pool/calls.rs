@@ -5,7 +5,7 @@
 //! are drawn by each thread with its part of the rate, which together is the same process.
 
 use super::ClientPool;
-use crate::fleet::pace::{Rate, Schedule};
+use crate::fleet::pace::{Rate, Timetable};
 use crate::fleet::virtual_client::{Ears, Flags, State, VirtualClient};
 use base::time::{Instant, Now};
 use lab::plan::Arrival;
@@ -31,7 +31,7 @@ pub(crate) struct Arrivals {
     from: Instant,
     shape: Arrival,
     /// Moments that are drawn.
-    drawn: Option<Schedule>,
+    drawn: Option<Timetable>,
 }
 
 impl Default for Arrivals {
@@ -62,7 +62,7 @@ impl ClientPool {
         self.arrivals.drawn = match shape {
             Arrival::Poisson { per_s } => {
                 let rate = Rate::Poisson(per_s / f64::from(self.plan.threads));
-                Some(Schedule::new(now.mono, rate, 0.0, self.random.draw()))
+                Some(Timetable::new(now.mono, rate, 0.0, self.random.draw()))
             }
             _ => None,
         };
@@ -120,7 +120,7 @@ impl ClientPool {
                 let wait = Duration::try_from_secs_f64(f64::from(place) / per_s);
                 Some(arrivals.from + wait.unwrap_or(Duration::MAX))
             }
-            Arrival::Poisson { .. } => arrivals.drawn.as_ref().map(Schedule::next),
+            Arrival::Poisson { .. } => arrivals.drawn.as_ref().map(Timetable::next),
             Arrival::Burst => Some(arrivals.from),
             Arrival::Steps { clients, every } => {
                 Some(arrivals.from + every.0.saturating_mul(place / clients))
