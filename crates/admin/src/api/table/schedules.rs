@@ -1,4 +1,4 @@
-//! Routes of schedules, and of the time zones of devices.
+//! Routes of schedules: to save, list, show, pause, resume and remove them.
 //!
 //! This module does not know how a route is answered.
 
