@@ -52,6 +52,10 @@ impl Rules for Token {
     fn fixed(&self) -> bool {
         true
     }
+
+    fn encoded(&self) -> Box<[u8]> {
+        self.0.encoded()
+    }
 }
 
 /// An access that the test turns.

@@ -166,8 +166,9 @@ mod tests {
 
     #[test]
     fn every_change_is_a_sentence_of_its_own() {
-        let mut all: Vec<_> =
-            GroupVerb::ALL.iter().map(|&verb| line(verb, "t", &["bob"])).collect();
+        let text = |verb| if verb == GroupVerb::Set { "occupants-max 3" } else { "t" };
+        let each = GroupVerb::ALL.iter().map(|&verb| line(verb, text(verb), &["bob"]));
+        let mut all: Vec<_> = each.collect();
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), GroupVerb::ALL.len(), "{all:?}");
