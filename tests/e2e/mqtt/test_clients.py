@@ -64,6 +64,16 @@ class Library(Case):
         self.addCleanup(driver.kill)
         return self.connected(id, driver, **how)
 
+    def gone(self, id, client, **how):
+        """Disconnects a client, and returns when the server has seen it: otherwise the next
+        connection may be read first."""
+        client.disconnect(**how)
+        if IS_HOLDLINE:
+            def is_gone():
+                status, found = self.broker.server.api("GET", f"/v1/clients/{self.name}-{id}")
+                return status == 404 or not found["online"]
+            poll(is_gone, f"{id} is gone")
+
     def topic(self, *levels):
         return "/".join([self.name, *levels])
 

@@ -69,16 +69,16 @@ class Scenarios:
 
     def test_a_session_without_expiry_ends_with_its_connection(self):
         client = self.connected("none", clean=False)
-        client.disconnect()
+        self.gone("none", client)
         self.assertEqual(self.connected("none", clean=False).connack["present"], "0")
 
     def test_the_expiry_can_be_changed_with_the_farewell(self):
         self.needs("paho-python", "mqtt-js", "paho-go", "paho-java", "hivemq")
         client = self.connected("changed", clean=False, expiry=3600)
-        client.disconnect(expiry=0)
+        self.gone("changed", client, expiry=0)
         again = self.connected("changed", clean=False, expiry=3600)
         self.assertEqual(again.connack["present"], "0")
-        again.disconnect(expiry=1800)
+        self.gone("changed", again, expiry=1800)
         self.assertEqual(self.connected("changed", clean=False).connack["present"], "1")
 
     def test_an_empty_id_is_given_one(self):

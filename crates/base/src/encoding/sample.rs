@@ -84,7 +84,7 @@ plain! {
     u16: |number| number as u16;
     u32: |number| number as u32;
     u64: |number| number;
-    u128: |number| u128::from(number);
+    u128: u128::from;
     i8: |number| -(number as i8).saturating_abs();
     i16: |number| -(number as i16).saturating_abs();
     i32: |number| -(number as i32).saturating_abs();
