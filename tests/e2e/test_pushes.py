@@ -5,8 +5,8 @@ import threading
 import time
 
 import fixture
-from fixture import Case, poll
-from miop import MSG
+from fixture import Case, Sse, poll
+from miop import MSG, REPORT_ACK
 
 
 def shards(count):
@@ -444,3 +444,75 @@ class Users(Case):
         self.assertIn("belongs to the user", told.stdout, told.stderr)
         told = fixture.run("push", "--product", "demo", "--user", "bob", "--wait", "0", "x", *where)
         self.assertEqual(told.stdout.count("stored"), 4, told.stderr)
+
+
+class Tracked(Case):
+    """What becomes of a push at each device, over kills and other numbers of shards."""
+
+    SHARED = False
+
+    def lines(self, server, push, **query):
+        """All lines, a few at a time."""
+        lines, query = [], {"limit": 7, **query}
+        while True:
+            asked = "&".join(f"{name}={value}" for name, value in query.items())
+            page = server.ask("GET", f"/v1/pushes/{push}/devices?{asked}")
+            lines += [(line["device"], line["outcome"]) for line in page["devices"]]
+            query["after"] = page["next"]
+            if not page["more"]:
+                return lines, page["next"]
+
+    def test_each_device_has_its_lines_over_kills_and_another_number_of_shards(self):
+        server = self.start(shards(3))
+        names = [f"away-{at}" for at in range(30)]
+        here = self.bound("here", server=server)
+        push = server.push(body="hello", devices=[*names, "here"], track=True)["id"]
+        here.ack(here.expect(MSG).records[0].id)
+        poll(lambda: self.counts(server, push) == (31, 30, 1, 0), "all are stored or delivered")
+        wanted = sorted([(name, "stored") for name in names] + [("here", "delivered")])
+        poll(lambda: sorted(self.lines(server, push)[0]) == wanted, "each has a line")
+        self.assertEqual(self.lines(server, push, outcome="delivered")[0], [("here", "delivered")])
+        for count in (3, 2, 3):
+            server.kill()
+            server.configure(shards(count))
+            server.start()
+            self.assertEqual(self.counts(server, push), (31, 30, 1, 0))
+            self.assertEqual(sorted(self.lines(server, push)[0]), wanted)
+        _, after = self.lines(server, push)
+        device = self.bound(names[0], server=server)
+        device.ack(device.expect(MSG).records[0].id)
+        poll(lambda: self.lines(server, push, after=after)[0] == [(names[0], "delivered")],
+             "a reader that goes on gets what is new, and nothing else")
+        minutes = server.ask("GET", f"/v1/pushes/{push}/minutes")["minutes"]
+        self.assertEqual(sum(minute["stored"] for minute in minutes), 30)
+        self.assertEqual(sum(minute["delivered"] for minute in minutes), 2)
+
+    def counts(self, server, push):
+        counts = server.ask("GET", f"/v1/pushes/{push}")["counts"]
+        return tuple(counts[name] for name in ("matched", "stored", "delivered", "opened"))
+
+    def test_devices_report_what_was_opened_over_both_ways(self):
+        server = self.start(shards(2))
+        stream = Sse(server, "?type=push_opened,push_dismissed")
+        self.addCleanup(stream.close)
+        device = self.bound("phone", server=server)
+        push = server.push(body="hello", devices=["phone"], track=True)["id"]
+        device.ack(device.expect(MSG).records[0].id)
+        body = b"\0miop\0\x01" + int(push).to_bytes(8, "big")
+        device.report(1, body)
+        self.assertEqual(device.expect(REPORT_ACK)["report_seq"], 1)
+        token = server.ask("POST", "/v1/products/demo/devices/phone/token", {"ttl_s": 60})["token"]
+        order = {"product": "demo", "device": "phone", "token": token, "push": push}
+        for report in ("opened", "dismissed", "dismissed"):
+            answer = server.api("POST", "/v1/reports", {**order, "report": report}, token="none")
+            self.assertEqual(answer[0], 200, answer)
+        wrong = {**order, "token": token[:-1] + "x", "report": "opened"}
+        self.assertEqual(server.api("POST", "/v1/reports", wrong, token="none")[0], 401)
+        told = [(kind, event["push"]) for kind, event, _ in stream.wait(2)]
+        self.assertEqual(told, [("push_opened", push), ("push_dismissed", push)])
+        server.kill()
+        server.start()
+        counts = server.ask("GET", f"/v1/pushes/{push}")["counts"]
+        self.assertEqual((counts["delivered"], counts["opened"], counts["dismissed"]), (1, 1, 1))
+        self.assertEqual(sorted(outcome for _, outcome in self.lines(server, push)[0]),
+                         ["delivered", "dismissed", "opened"])

@@ -20,6 +20,7 @@ pub(crate) mod operations;
 pub(crate) mod overview;
 pub(crate) mod presence;
 pub(crate) mod products;
+pub(crate) mod push_outcomes;
 pub(crate) mod pushes;
 pub(crate) mod schedules;
 pub(crate) mod segments;

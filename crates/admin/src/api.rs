@@ -298,6 +298,9 @@ impl Shared {
             Ok(Ok(Answer::Push(PushAnswer::Conflict))) => Err(Fault::conflict()),
             Ok(Ok(Answer::Push(PushAnswer::TooManyScheduled))) => Err(Fault::too_many_scheduled()),
             Ok(Ok(Answer::Push(PushAnswer::ListsFull))) => Err(Fault::lists_full()),
+            Ok(Ok(Answer::Push(PushAnswer::NotTracked))) => Err(Fault::not_tracked()),
+            Ok(Ok(Answer::Push(PushAnswer::TokenRefused))) => Err(Fault::device_token()),
+            Ok(Ok(Answer::Push(PushAnswer::TooManyReports))) => Err(Fault::too_many_reports()),
             Ok(Ok(Answer::Push(PushAnswer::TimePassed))) => Err(Fault::bad(
                 "its time has passed, and no push was ordered with this `Idempotency-Key`",
             )),
@@ -429,6 +432,7 @@ fn product_of(command: &Command) -> Option<&ProductKey> {
         | PushCommand::DropSchedule { product, .. }
         | PushCommand::PauseSchedule { product, .. }
         | PushCommand::UserDevices { product, .. }
+        | PushCommand::ReportPush { product, .. }
         | PushCommand::Configure { product }
         | PushCommand::DropProduct(product)
         | PushCommand::Count { product, .. }
@@ -437,9 +441,9 @@ fn product_of(command: &Command) -> Option<&ProductKey> {
         | PushCommand::Segments { product, .. }
         | PushCommand::Token { product, .. } => Some(product),
         PushCommand::PutProduct(product) => Some(&product.key),
-        PushCommand::Cancel { product, .. } | PushCommand::Pause { product, .. } => {
-            product.as_ref()
-        }
-        PushCommand::PushCounts(_) | PushCommand::Products => None,
+        PushCommand::Cancel { product, .. }
+        | PushCommand::Pause { product, .. }
+        | PushCommand::Outcomes { product, .. } => product.as_ref(),
+        PushCommand::PushCounts(_) | PushCommand::Minutes(_) | PushCommand::Products => None,
     }
 }

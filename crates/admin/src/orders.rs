@@ -15,6 +15,7 @@ pub(crate) mod moves;
 pub(crate) mod notification;
 pub(crate) mod presence_questions;
 pub(crate) mod properties;
+pub(crate) mod push_outcomes;
 pub(crate) mod schedules;
 pub(crate) mod tokens;
 pub(crate) mod trace;
@@ -89,8 +90,8 @@ pub(crate) struct PushBody {
     user: Option<String>,
     /// With `user`: only the devices whose tags satisfy this, such as those of a platform.
     user_tags: Option<Expression>,
-    /// With `user`: only the device that is online, or was last. Not with `send_at_ms`, `dry_run`
-    /// and an Idempotency-Key.
+    /// With `user`: only the device that is online, or was last. Not with `send_at_ms`, `dry_run`,
+    /// `track` and an Idempotency-Key.
     #[serde(default)]
     last_active: bool,
     /// Target, when true: all devices of the product.
@@ -127,6 +128,10 @@ pub(crate) struct PushBody {
     /// Tell the end of this push at each device as an event `pushed`.
     #[serde(default)]
     receipts: bool,
+    /// Store what becomes of the push at each device, for `GET /v1/pushes/{id}` and below it. It is
+    /// answered with its counts, whatever its target, once it is on stable storage.
+    #[serde(default)]
+    track: bool,
     /// When to send it, Unix milliseconds: at most schedule_s_max seconds ahead (30 days), and not
     /// together with `wait_ms`. ttl_s counts from then on.
     send_at_ms: Option<u64>,
@@ -167,7 +172,7 @@ impl PushBody {
         id: impl FnOnce() -> MessageId,
     ) -> Result<PushOrder, Fault> {
         let is_later = self.send_at_ms.is_some() || self.at_local.is_some();
-        let is_now = !is_later && idempotency_key.is_none() && !self.dry_run;
+        let is_now = !is_later && idempotency_key.is_none() && !(self.dry_run || self.track);
         self.made(is_now, (limits, now_ms), idempotency_key, id)
     }
 
@@ -260,6 +265,7 @@ impl PushBody {
             user: None,
             wait_ms: self.wait_ms,
             receipts: self.receipts,
+            track: self.track,
             send_at_ms: self.send_at_ms,
             local,
             devices_per_s: self.devices_per_s,
@@ -306,7 +312,7 @@ impl PushBody {
         if self.last_active {
             return Err(Fault::bad(
                 "`last_active` is for a push that is sent at once: give it without `send_at_ms`, \
-                 `at_local`, `dry_run`, a schedule, an `Idempotency-Key` and segments",
+                 `at_local`, `dry_run`, `track`, a schedule, an `Idempotency-Key` and segments",
             ));
         }
         let user = Some(user);

@@ -15,6 +15,7 @@ mod names;
 mod order;
 mod outgoing;
 mod presence_api;
+mod push_outcomes;
 mod roles;
 mod schedules;
 mod stream;

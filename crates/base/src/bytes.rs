@@ -15,6 +15,11 @@ impl<'a> ByteReader<'a> {
         (from.byte()? == version).then_some(from)
     }
 
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// `value`, if nothing is left.
     pub fn ends<T>(self, value: T) -> Option<T> {
         self.0.is_empty().then_some(value)

@@ -21,7 +21,7 @@ use base::pace::AdmissionPace;
 use base::prng::Prng;
 use base::time::Now;
 use hmac::{Hmac, KeyInit, Mac};
-use model::id::DeviceUser;
+use model::id::{DeviceId, DeviceUser, ProductKey};
 use model::product::{AnonymousFrom, Product};
 use model::request::{Bind, HeartbeatWish, Proof, Refusal};
 use sha2::Sha256;
@@ -227,8 +227,19 @@ impl Access {
     }
 
     fn token_is_good(&self, now: Now, bind: &Bind, token: &[u8]) -> bool {
+        self.bearer_is_good(now, &bind.product, &bind.device, token)
+    }
+
+    /// Whether a bearer token is a device's, and has not expired.
+    pub fn bearer_is_good(
+        &self,
+        now: Now,
+        product: &ProductKey,
+        device: &DeviceId,
+        token: &[u8],
+    ) -> bool {
         let Some(until) = until_of(token) else { return false };
-        let (product, device) = (bind.product.as_str(), bind.device.as_str());
+        let (product, device) = (product.as_str(), device.as_str());
         let good = self.bearer_token(product, device, user_in(token).as_ref(), until);
         until >= now.wall_ms / 1_000 && bool::from(good.as_bytes().ct_eq(token))
     }

@@ -138,6 +138,15 @@ impl Hub {
                     None => PushAnswer::UnknownProduct,
                 }
             }
+            PushCommand::Outcomes { push, product, after, kind, count } => {
+                let of = (push, product.as_ref());
+                return self.list_outcomes(reply, of, &after, (kind, count), fx);
+            }
+            PushCommand::Minutes(push) => self.minutes(push),
+            PushCommand::ReportPush { product, device, token, push, report } => {
+                let names = (&product, &device);
+                return self.report_push(now, reply, names, &token.0, (push, report), fx);
+            }
             PushCommand::PutSchedule(_)
             | PushCommand::DropSchedule { .. }
             | PushCommand::PauseSchedule { .. } => {

@@ -50,6 +50,7 @@ impl Sample for StoredOrder {
                     push: Arc::new(push),
                     target,
                     receipts,
+                    track: true,
                     send_at_ms: None,
                     local: None,
                     devices_per_s: Some(from.part(0)),

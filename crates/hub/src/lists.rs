@@ -99,7 +99,7 @@ impl Hub {
         let live_s = order.time_to_live_s.min(product.time_to_live_max_s);
         let (order_home, named) =
             (orders::order_home(home, &order), orders::names::named(home, &order, live_s));
-        let devices_per_s = order.devices_per_s;
+        let (track, devices_per_s) = (order.track, order.devices_per_s);
         let since_ms = now.wall_ms;
         let local = order.local.map(|time| Local { time, since_ms });
         if let Some(Local { time, .. }) = local {
@@ -116,7 +116,7 @@ impl Hub {
         }
         let (push, target, order_key) = make(now, order, &product);
         let target = match target {
-            PushTarget::Devices(devices) if send_at_ms.is_some() => {
+            PushTarget::Devices(devices) if send_at_ms.is_some() || track => {
                 PushTarget::Devices(sorted(devices))
             }
             PushTarget::Devices(devices) => {
@@ -141,8 +141,15 @@ impl Hub {
         let at_s = last_ms.map_or(now.unix_s(), |ms| (ms / 1_000) as u32);
         let push = Arc::new(push);
         let (id, home) = (push.id, order_home);
-        let what =
-            Ordered::Push(PushToMany { push, target, receipts, send_at_ms, local, devices_per_s });
+        let what = Ordered::Push(PushToMany {
+            push,
+            target,
+            receipts,
+            track,
+            send_at_ms,
+            local,
+            devices_per_s,
+        });
         let order = StoredOrder { id, at_s, home, named, what };
         self.jobs.take_order(now, reply, order, &mut self.log, fx);
     }

@@ -47,7 +47,9 @@ impl Load {
         match pending {
             PendingCall::Keep(_, keys) => (&mut self.waits, keys.len()),
             PendingCall::Claim(claim) => (&mut self.waits, claim.size()),
-            PendingCall::Pull(..) | PendingCall::Reach(..) => (&mut self.pulls, 1),
+            PendingCall::Pull(..) | PendingCall::Reach(..) | PendingCall::Page(_) => {
+                (&mut self.pulls, 1)
+            }
             PendingCall::Row(_) | PendingCall::Kicked { .. } => (&mut self.rows, 1),
             PendingCall::Report(_) => (&mut self.reports, 1),
             PendingCall::Remove(..)
@@ -55,7 +57,7 @@ impl Load {
             | PendingCall::Order(_)
             | PendingCall::Mark(_)
             | PendingCall::Take(_)
-            | PendingCall::Told(..)
+            | PendingCall::Told { .. }
             | PendingCall::Close(_) => (&mut self.rows, 0),
         }
     }
@@ -155,7 +157,10 @@ impl LogCalls {
         let pending = self.tickets.completed(ticket, result)?;
         let (count, size) = self.load.of(&pending);
         *count -= size;
-        let is_pull = matches!(pending, PendingCall::Pull(..) | PendingCall::Reach(..));
+        let is_pull = matches!(
+            pending,
+            PendingCall::Pull(..) | PendingCall::Reach(..) | PendingCall::Page(_)
+        );
         if result.is_err() && *result != Err(StoreError::Conflict) && !is_pull {
             fx.counters.count(ProcessCounter::StoreFailures);
         }

@@ -29,6 +29,8 @@ mod columns;
 pub(crate) mod exchange;
 pub(crate) mod jobs;
 pub(crate) mod names;
+pub(crate) mod open;
+pub(crate) mod outcomes;
 pub(crate) mod scans;
 pub(crate) mod waves;
 
@@ -43,14 +45,14 @@ use base::encoding::Encoding;
 use base::slab::Key;
 use base::time::{Instant, Now, earliest};
 use columns::end_of;
-use jobs::Settled;
 use model::id::{DeviceId, MessageId, ProductKey, ShardId};
-use model::ports::pushes::{AudienceCounts, PushAnswer, PushCounts, PushTarget};
+use model::ports::pushes::{AudienceCounts, DeviceStep, PushAnswer, PushCounts, PushTarget};
 use model::presence::PresenceVersion;
-use model::push::{Outcome, Rejection};
+use model::push::{Outcome, PushStep, Rejection};
 use model::request::{HeartbeatWish, PushDelivery, Refusal, owner};
 use model::timeline::{Seq, TimelineId};
 use names::name_of_cancel;
+use open::Settled;
 use scans::{Counting, DeviceScan, Errand, Pace, Selection, Share, Step};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,7 +76,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Message between hubs about an order.
 #[derive(Clone, PartialEq, Eq, Debug, Encoding)]
-#[encoding(Take = 0, Taken = 1, Over = 2, Close = 3)]
+#[encoding(Take = 0, Taken = 1, Over = 2, Close = 3, Forget = 4)]
 pub enum OrderMessage {
     /// From the owner: store this order, and report when your devices are done.
     Take(Arc<StoredOrder>),
@@ -85,6 +87,8 @@ pub enum OrderMessage {
     Over(MessageId, bool),
     /// From the owner: all shards are through. For a cancel, the flag says whether to remember it.
     Close(MessageId, bool),
+    /// The lines of tracked pushes are too many at another shard: forget this one, which is over.
+    Forget(MessageId),
 }
 
 impl Hub {
@@ -116,6 +120,7 @@ impl Hub {
                     fx.peer_messages.push((from, OrderMessage::Close(id, keeps)));
                 }
             },
+            OrderMessage::Forget(id) => self.jobs.told_to_forget(id, &mut self.log, fx),
             OrderMessage::Close(id, keeps) => {
                 let is_change = self.jobs.at(id).is_some_and(|job| job.changes.is_some());
                 match is_change && !keeps {
@@ -356,7 +361,13 @@ impl Hub {
         outcome: Option<Outcome>,
     ) {
         let Some(timeline) = self.registry.timeline(key) else { return };
-        let settled = Settled { timeline, seq, end: outcome.and_then(end_of) };
+        let step = outcome.filter(|_| self.jobs.is_tracked(id));
+        let line = step.and_then(|outcome| {
+            let (_, device) = self.registry.names(key)?;
+            let (step, at_ms) = (PushStep::Outcome(outcome), now.wall_ms);
+            Some(Box::new(DeviceStep { device, step, at_ms }))
+        });
+        let settled = Settled { timeline, seq, end: outcome.and_then(end_of), line };
         // The row about a push that a later push replaced must not come after the row about the end
         // of the later one: a start between the two would bring the older push to the device again.
         let at_once = self.draining || outcome == Some(Outcome::Rejected(Rejection::Collapsed));
@@ -614,7 +625,12 @@ impl Hub {
         };
         if let Some(outcome) = outcome {
             self.jobs.ended(id, false, outcome);
-            let settled = Settled { timeline, seq: None, end: end_of(outcome) };
+            let line = self.jobs.is_tracked(id).then(|| {
+                let (device, step, at_ms) =
+                    (to.id.clone(), PushStep::Outcome(outcome), now.wall_ms);
+                Box::new(DeviceStep { device, step, at_ms })
+            });
+            let settled = Settled { timeline, seq: None, end: end_of(outcome), line };
             self.jobs.settle(now, id, settled, self.draining);
         }
     }

@@ -270,6 +270,9 @@ impl Hub {
         if counted {
             self.jobs.stored(id);
             self.jobs.look(id, now.mono);
+            if self.jobs.is_tracked(id) {
+                self.settle_order(now, key, id, None, Some(Outcome::Stored));
+            }
         }
         if answers {
             self.settle(key, id, Outcome::Stored, fx);

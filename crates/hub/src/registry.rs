@@ -442,6 +442,7 @@ impl Registry {
             DeviceWhat::Online { .. } | DeviceWhat::Offline { .. } => device.version(),
             DeviceWhat::Report { .. }
             | DeviceWhat::Pushed { .. }
+            | DeviceWhat::Reported { .. }
             | DeviceWhat::TokenDead { .. } => PresenceVersion::default(),
         };
         Some(DeviceEvent { at_ms, product, device: id, epoch, version, what })

@@ -4,21 +4,25 @@
 //! It is part of the device's extra state, so a device that reports nothing pays nothing, and the
 //! sweep frees it when it is full. A Report for webhooks is accepted once it is on stable storage,
 //! in the timeline of each such webhook. Any other is accepted once it is handed to the event feed;
-//! without listeners it is accepted and counted.
+//! without listeners it is accepted and counted. A report about a tracked push (opened, dismissed)
+//! is accepted once its line is on stable storage; it also comes over the API.
 
-use crate::Effects;
 use crate::log::LogCalls;
 use crate::log::durable::encode_event;
 use crate::log::pending::PendingCall;
+use crate::orders::outcomes::OutcomeRow;
 use crate::registry::Registry;
+use crate::{Effects, Hub};
 use base::slab::Key;
 use base::time::Now;
 use model::counters::PushCounter;
-use model::id::{ConnRef, ProductKey};
+use model::id::{ConnRef, DeviceId, MessageId, ProductKey};
 use model::ports::backlog::ReportHook;
 use model::ports::events::{DeviceEvent, DeviceWhat};
 use model::ports::log::{Append, Write};
+use model::ports::pushes::{DeviceStep, PushAnswer};
 use model::product::Product;
+use model::push::{PushReport, PushStep};
 use model::request::{PushDelivery, Refusal};
 use model::timeline::{Message, TimelineId};
 use std::sync::Arc;
@@ -39,13 +43,22 @@ pub(crate) struct Report {
     pub body: Box<[u8]>,
 }
 
+/// Whoever gets the answer to a report.
+#[derive(Clone, Copy)]
+enum Answer {
+    /// The device, on a connection.
+    Device { conn: ConnRef, term: u16, seq: u32 },
+    /// A command of the API.
+    Command(u64),
+}
+
 /// A Report that waits for the log.
 pub(crate) struct WaitingReport {
     key: Key,
-    conn: ConnRef,
-    term: u16,
-    seq: u32,
+    to: Answer,
     event: DeviceEvent,
+    /// The line about a tracked push, with the weight of its row.
+    line: Option<(DeviceStep, u64)>,
 }
 
 impl WaitingReport {
@@ -96,7 +109,8 @@ impl Reports {
                 let body = encode_event(&event).expect("a Report can be encoded");
                 let (id, at_s, label) = (seq.into(), now.unix_s(), Box::default());
                 let message = Arc::new(Message { id, at_s, label, body });
-                let waiting = WaitingReport { key, conn, term, seq, event };
+                let device = Answer::Device { conn, term, seq };
+                let waiting = WaitingReport { key, to: device, event, line: None };
                 let append = Append { message, to, once: None, heard: None, ends: false };
                 return log.write(PendingCall::Report(waiting.into()), Write::Append(append), fx);
             }
@@ -122,15 +136,24 @@ impl Reports {
         registry: &mut Registry,
         fx: &mut Effects,
     ) {
-        let WaitingReport { key, conn, term, seq, event } = waiting;
+        let WaitingReport { key, to, event, line: _ } = waiting;
         let epoch = event.epoch;
         let counter = if is_stored { PushCounter::Reports } else { PushCounter::ReportsRefused };
         fx.counters.count(counter);
         if is_stored {
             fx.tell(event);
         }
-        let Some(device) = registry.at_mut(key) else { return };
-        device.extra().reports -= 1;
+        if let Some(device) = registry.at_mut(key) {
+            device.extra().reports -= 1;
+        }
+        let (conn, term, seq) = match to {
+            Answer::Device { conn, term, seq } => (conn, term, seq),
+            Answer::Command(reply) => {
+                let done = if is_stored { PushAnswer::Done(true) } else { PushAnswer::StoreFailed };
+                return fx.answers.push((reply, done));
+            }
+        };
+        let Some(device) = registry.at(key) else { return };
         let is_here = device.conn() == Some(conn) && device.term() == term;
         if !is_here || device.epoch != epoch {
             return;
@@ -147,6 +170,133 @@ impl Reports {
         let hooks = self.hooks.iter();
         let hooks = hooks.filter(|hook| hook.product.as_ref().is_none_or(|it| it == product));
         hooks.map(|hook| hook.timeline).collect()
+    }
+}
+
+/// Reports about pushes.
+impl Hub {
+    /// Handles a Report of a device that is online.
+    pub(crate) fn report(&mut self, now: Now, report: Report, fx: &mut Effects) {
+        let Some((what, push)) = PushReport::of_body(&report.body) else {
+            return self.reports.report(now, report, &mut self.registry, &mut self.log, fx);
+        };
+        let Report { key, seq, .. } = report;
+        let Some(device) = self.registry.at(key) else { return };
+        let Some(conn) = device.conn() else { return };
+        let to = Answer::Device { conn, term: device.term(), seq };
+        self.report_on(now, key, (push, what), to, fx);
+    }
+
+    /// Executes a command of the API: a report of a device, by its bearer token.
+    pub(crate) fn report_push(
+        &mut self,
+        now: Now,
+        reply: u64,
+        (product, device): (&ProductKey, &DeviceId),
+        token: &str,
+        of: (MessageId, PushReport),
+        fx: &mut Effects,
+    ) {
+        let answer = match self.registry.products.number(product) {
+            None => PushAnswer::TokenRefused,
+            Some(number) => {
+                let accepts = self.registry.products.of(number).proofs.token;
+                let is_good = self.access.bearer_is_good(now, product, device, token.as_bytes());
+                match self.registry.find(number, device.as_str()) {
+                    _ if !(accepts && is_good) => PushAnswer::TokenRefused,
+                    None => PushAnswer::Done(false),
+                    Some(key) => {
+                        return self.report_on(now, key, of, Answer::Command(reply), fx);
+                    }
+                }
+            }
+        };
+        fx.answers.push((reply, answer));
+    }
+
+    /// Takes a report about a push: for a tracked one, once its line is stored.
+    fn report_on(
+        &mut self,
+        now: Now,
+        key: Key,
+        (push, report): (MessageId, PushReport),
+        to: Answer,
+        fx: &mut Effects,
+    ) {
+        let waiting = self.registry.at(key).and_then(|device| device.extra.as_ref());
+        let waiting = waiting.map_or(0, |extra| extra.reports);
+        let has_room = waiting < REPORTS_WAITING_MAX && self.log.has_room_for_report();
+        let refusal = match has_room {
+            true => take_quota(now, key, &mut self.registry),
+            false => Err(Refusal::Busy),
+        };
+        if let Err(why) = refusal {
+            fx.counters.count(PushCounter::ReportsRefused);
+            return answer(to, Err(why), fx);
+        }
+        let what = DeviceWhat::Reported { id: push, report };
+        let names = self.registry.names(key).zip(self.registry.timeline(key));
+        let Some(((product, device), timeline)) = names else { return };
+        let of = self.jobs.at(push).filter(|job| job.product.as_ref() == Some(&product));
+        let tracked = of.and_then(|job| job.tracked.as_ref());
+        if tracked.is_some_and(|tracked| tracked.has_reported(timeline, report)) {
+            return answer(to, Ok(()), fx);
+        }
+        let line = DeviceStep { device, step: PushStep::Report(report), at_ms: now.wall_ms };
+        let row = match tracked.is_some() {
+            true => self.jobs.row_of_lines(push, std::iter::once(&line)),
+            false => None,
+        };
+        let (Some(row), Some(event)) = (row, self.registry.event(now, key, what.clone())) else {
+            self.jobs.reported(push, timeline, report);
+            fx.counters.count(PushCounter::Reports);
+            self.registry.tell(now, key, || what, fx);
+            return answer(to, Ok(()), fx);
+        };
+        if let Some(device) = self.registry.at_mut(key) {
+            device.extra().reports += 1;
+        }
+        let line = Some((line, OutcomeRow::weight(&row.key, &row.value)));
+        let waiting = WaitingReport { key, to, event, line };
+        self.log.write_outcomes(PendingCall::Report(waiting.into()), row, fx);
+    }
+
+    /// Completes a Report after the log's answer.
+    pub(crate) fn report_kept(
+        &mut self,
+        now: Now,
+        waiting: WaitingReport,
+        is_stored: bool,
+        fx: &mut Effects,
+    ) {
+        let (key, what) = (waiting.key, &waiting.event.what);
+        if let (Some((line, weight)), &DeviceWhat::Reported { id, report }) = (&waiting.line, what)
+        {
+            let (product, device) = (waiting.event.product.as_str(), line.device.as_str());
+            let timeline = crate::timeline_of(self.settings.home, product, device);
+            let is_new = is_stored && self.jobs.reported(id, timeline, report);
+            let lines = std::iter::once(line).filter(|_| is_new);
+            self.jobs.lines_told(id, lines, *weight, is_stored);
+        }
+        self.reports.kept(waiting, is_stored, &mut self.registry, fx);
+        self.registry.release(now, key);
+    }
+}
+
+/// Answers a report about a push that was taken or refused.
+fn answer(to: Answer, result: Result<(), Refusal>, fx: &mut Effects) {
+    match (to, result) {
+        (Answer::Device { conn, term, seq }, Ok(())) => {
+            fx.deliveries.push((conn, PushDelivery::ReportTaken { term, seq }));
+        }
+        (Answer::Device { conn, term, seq }, Err(why)) => {
+            fx.deliveries.push((conn, PushDelivery::ReportRefused { term, seq, why }));
+        }
+        (Answer::Command(reply), Ok(())) => fx.answers.push((reply, PushAnswer::Done(true))),
+        (Answer::Command(reply), Err(Refusal::Quota)) => {
+            fx.answers.push((reply, PushAnswer::TooManyReports));
+        }
+        (Answer::Command(reply), Err(_)) => fx.answers.push((reply, PushAnswer::Busy)),
     }
 }
 

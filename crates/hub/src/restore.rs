@@ -66,8 +66,51 @@ struct Orders {
     counted: BTreeSet<(MessageId, ShardId)>,
     /// Devices at which each order's push ended.
     through: BTreeMap<MessageId, BTreeSet<TimelineId>>,
+    /// The same of the last row of lines of pushes that are over: copies there may be left.
+    last: BTreeMap<(MessageId, ShardId), BTreeSet<TimelineId>>,
+    /// Devices with a line that says that the push is stored.
+    lined: BTreeSet<(MessageId, TimelineId)>,
     /// Keys of rows that are no longer needed.
     stray: Vec<Box<[u8]>>,
+}
+
+impl Restoring {
+    /// Whether the rows of an order stay as they are.
+    pub fn has_left(&self, id: MessageId) -> bool {
+        self.orders.left.contains(&id)
+    }
+
+    /// Notes a row that is no longer needed.
+    pub fn stray_row(&mut self, key: &[u8]) {
+        self.orders.stray.push(key.into());
+    }
+
+    /// Notes the devices in a row of lines that stored the push.
+    pub fn had_stored(&mut self, id: MessageId, stored: impl Iterator<Item = TimelineId>) {
+        self.orders.lined.extend(stored.map(|timeline| (id, timeline)));
+    }
+
+    /// Notes the devices in a row of lines at which the push ended.
+    pub fn had_ends(
+        &mut self,
+        (id, shard): (MessageId, ShardId),
+        is_open: bool,
+        ended: Vec<TimelineId>,
+    ) {
+        match is_open {
+            true => self.orders.through.entry(id).or_default().extend(ended),
+            // The removals of earlier rows were handed to the log before this row.
+            false => drop(self.orders.last.insert((id, shard), ended.into_iter().collect())),
+        }
+    }
+
+    /// Whether a push has ended at a device, as a row says.
+    fn has_ended(&self, id: MessageId, timeline: TimelineId) -> bool {
+        let through = self.orders.through.get(&id);
+        let of = (id, ShardId(0))..=(id, ShardId(u16::MAX));
+        through.is_some_and(|ended| ended.contains(&timeline))
+            || self.orders.last.range(of).any(|(_, ended)| ended.contains(&timeline))
+    }
 }
 
 impl Hub {
@@ -203,6 +246,7 @@ impl Hub {
             }
             Kind::Counts(shard) => self.restore_counts(id, shard, key, value),
             Kind::Through(shard, number) => self.restore_through(id, shard, number, key, value),
+            Kind::Outcomes(shard, number) => self.restore_outcomes((id, shard, number), key, value),
         }
     }
 
@@ -241,10 +285,14 @@ impl Hub {
             }
             let (product, changes) = (progress.product, progress.changes);
             let job = Job::new(progress.at_s, progress.named, counts);
-            self.jobs.insert(id, Job { product, changes, ..job });
+            let tracked = progress.tracked.map(|_| Box::default());
+            self.jobs.insert(id, Job { product, changes, tracked, ..job });
         }
         let Some(job) = self.jobs.at_mut(id) else { return false };
         job.add(progress.ends);
+        if let Some(tracked) = &mut job.tracked {
+            tracked.is_cut |= progress.tracked == Some(true);
+        }
         self.restoring.orders.counted.insert((id, shard));
         match shard == self.settings.shard {
             true => job.told = progress.ends,
@@ -380,8 +428,7 @@ impl Hub {
         let queue = &mut device.extra().queue;
         let mut item = Item::stub(id, seq, label);
         let is_known = !is_highest && queue.find(item.id).is_some();
-        let ended = self.restoring.orders.through.get(&item.id);
-        let has_ended = ended.is_some_and(|ended| ended.contains(&timeline));
+        let has_ended = self.restoring.has_ended(item.id, timeline);
         let is_cancelled = cancelled.is_some();
         if let Some(product) = cancelled.filter(|_| !has_ended) {
             self.jobs.recall(item.id, now.unix_s(), product);
@@ -411,6 +458,17 @@ impl Hub {
         }
         let id = item.id;
         queue.insert(item);
+        // A kill came before the row that says that the push is stored there.
+        let lacks_line = is_counted && !self.restoring.orders.lined.contains(&(id, timeline));
+        let queue = match lacks_line && self.jobs.is_tracked(id) {
+            true => {
+                self.settle_order(now, key, id, None, Some(Outcome::Stored));
+                let device = self.registry.at_mut(key);
+                let Some(queue) = device.and_then(|device| device.queue_mut()) else { return true };
+                queue
+            }
+            false => queue,
+        };
         match other.map(|other| other.min(id)).and_then(|replaced| queue.remove(replaced)) {
             Some(replaced) => self.is_replaced(now, key, timeline, &replaced),
             None => true,

@@ -377,11 +377,17 @@ impl Hub {
         {
             order.target = PushTarget::Audience(Arc::new(Audience::named(devices)));
         }
-        let (receipts, devices_per_s) = (order.receipts, order.devices_per_s);
+        let PushOrder { receipts, track, devices_per_s, .. } = order;
         let (push, target, _) = lists::make(now, order, &product);
-        let (push, send_at_ms) = (Arc::new(push), Some(due_ms));
-        let what =
-            Ordered::Push(PushToMany { push, target, receipts, send_at_ms, local, devices_per_s });
+        let what = Ordered::Push(PushToMany {
+            push: Arc::new(push),
+            target,
+            receipts,
+            track,
+            send_at_ms: Some(due_ms),
+            local,
+            devices_per_s,
+        });
         let at_s = (schedule.last_due_ms(time) / 1_000) as u32;
         // Hash 0 is at home on the shard that has the schedules.
         Some(StoredOrder { id, at_s, home: 0, named: Some(named), what })

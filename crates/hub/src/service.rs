@@ -30,7 +30,10 @@ impl Weigh for OrderMessage {
     fn weight(&self) -> usize {
         let order = match self {
             OrderMessage::Take(order) => order.weight(),
-            OrderMessage::Taken(..) | OrderMessage::Over(..) | OrderMessage::Close(..) => 0,
+            OrderMessage::Taken(..)
+            | OrderMessage::Over(..)
+            | OrderMessage::Close(..)
+            | OrderMessage::Forget(_) => 0,
         };
         size_of::<OrderMessage>() + order
     }
@@ -85,8 +88,7 @@ impl Service for Hub {
                 self.pull(now, key, after, count, fx);
             }
             PushRequest::Report { term: _, device: _, seq, body } => {
-                let report = Report { key, seq, body };
-                self.reports.report(now, report, &mut self.registry, &mut self.log, fx);
+                self.report(now, Report { key, seq, body }, fx);
             }
             PushRequest::Written { device: _ } => self.written(now, key, fx),
             PushRequest::Closed { device: _, reason } => self.detach(now, key, reason, fx),
@@ -128,7 +130,7 @@ impl Service for Hub {
             }
             PendingCall::Order(order) => self.ordered(now, *order, is_stored, fx),
             PendingCall::Report(waiting) => {
-                self.reports.kept(*waiting, is_stored, &mut self.registry, fx);
+                self.report_kept(now, *waiting, is_stored, fx);
             }
             PendingCall::Mark(bound) => self.epochs.marked(bound, result.map(|_| ())),
             PendingCall::Take(id) => {
@@ -137,7 +139,10 @@ impl Service for Hub {
                     self.jobs.go_on(now, id, fx);
                 }
             }
-            PendingCall::Told(id, ends) => self.jobs.ends_told(now, id, ends, result.map(|_| ())),
+            PendingCall::Told { id, settled, listed } => {
+                self.jobs.ends_told(now, id, (settled, listed), result.map(|_| ()));
+            }
+            PendingCall::Page(question) => self.page_read(*question, result, fx),
             PendingCall::Close(id) => {
                 self.jobs.counts_kept(now, id, result.map(|_| ()), &mut self.log, fx);
             }

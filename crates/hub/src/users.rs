@@ -59,7 +59,7 @@ impl Hub {
                 PendingCall::Remove(of, seqs) if *of == timeline => {
                     through(seqs.iter().max().copied());
                 }
-                PendingCall::Told(_, settled) => {
+                PendingCall::Told { settled, .. } => {
                     let of = settled.iter().filter(|it| it.timeline == timeline);
                     through(of.filter_map(|it| it.seq).max());
                 }

@@ -123,6 +123,124 @@ impl Outcome {
     }
 }
 
+/// Report of a device about what its user did with a push.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum PushReport {
+    /// The user opened it.
+    Opened = 1,
+    /// The user dismissed it.
+    Dismissed = 2,
+}
+
+impl PushReport {
+    /// All of them.
+    pub const ALL: [PushReport; 2] = [PushReport::Opened, PushReport::Dismissed];
+
+    /// Beginning of a Report of MIOP that is about a push, see [`PushReport::of_body`].
+    pub const BODY_HEAD: [u8; 6] = *b"\0miop\0";
+
+    /// The word in requests and answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PushReport::Opened => "opened",
+            PushReport::Dismissed => "dismissed",
+        }
+    }
+
+    /// The report with this number.
+    pub fn from_byte(byte: u8) -> Option<PushReport> {
+        PushReport::ALL.into_iter().find(|&report| report as u8 == byte)
+    }
+
+    /// What a Report says about a push, if its body has the form of such a report: the head, the
+    /// number of the report, the id of the push (big endian). Every other body is the
+    /// application's.
+    pub fn of_body(body: &[u8]) -> Option<(PushReport, MessageId)> {
+        let (report, id) = body.strip_prefix(&PushReport::BODY_HEAD)?.split_first()?;
+        let id = u64::from_be_bytes(id.try_into().ok()?);
+        Some((PushReport::from_byte(*report)?, MessageId(id)))
+    }
+}
+
+/// What became of a push at a device, so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PushStep {
+    /// It was stored, or it ended.
+    Outcome(Outcome),
+    /// The device reported what its user did.
+    Report(PushReport),
+}
+
+impl PushStep {
+    /// Kind of the step.
+    pub const fn kind(self) -> StepKind {
+        match self {
+            PushStep::Outcome(Outcome::Stored) => StepKind::Stored,
+            PushStep::Outcome(Outcome::Delivered) => StepKind::Delivered,
+            PushStep::Outcome(Outcome::Expired) => StepKind::Expired,
+            PushStep::Outcome(Outcome::Rejected(Rejection::Cancelled)) => StepKind::Cancelled,
+            PushStep::Outcome(Outcome::Rejected(_)) => StepKind::Rejected,
+            PushStep::Report(PushReport::Opened) => StepKind::Opened,
+            PushStep::Report(PushReport::Dismissed) => StepKind::Dismissed,
+        }
+    }
+
+    /// The outcome with which the push ended, if it did.
+    pub fn end(self) -> Option<Outcome> {
+        match self {
+            PushStep::Outcome(outcome) => Some(outcome).filter(|it| *it != Outcome::Stored),
+            PushStep::Report(_) => None,
+        }
+    }
+}
+
+/// Kinds of what becomes of a push at a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum StepKind {
+    /// Stored, and waiting for the device.
+    Stored,
+    /// Acknowledged.
+    Delivered,
+    /// Expired before that.
+    Expired,
+    /// Rejected, for whatever reason but a cancel.
+    Rejected,
+    /// Recalled by a cancel.
+    Cancelled,
+    /// Opened by the user.
+    Opened,
+    /// Dismissed by the user.
+    Dismissed,
+}
+
+impl StepKind {
+    /// All kinds, by number.
+    pub const ALL: [StepKind; 7] = [
+        StepKind::Stored,
+        StepKind::Delivered,
+        StepKind::Expired,
+        StepKind::Rejected,
+        StepKind::Cancelled,
+        StepKind::Opened,
+        StepKind::Dismissed,
+    ];
+
+    /// The word in requests and answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            StepKind::Stored => "stored",
+            StepKind::Delivered => "delivered",
+            StepKind::Expired => "expired",
+            StepKind::Rejected => "rejected",
+            StepKind::Cancelled => "cancelled",
+            StepKind::Opened => "opened",
+            StepKind::Dismissed => "dismissed",
+        }
+    }
+}
+
 /// Reason why a push was not taken on, or was given up.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Rejection {
@@ -151,6 +269,21 @@ pub enum Rejection {
 }
 
 impl Rejection {
+    /// All reasons. Their places are stored.
+    pub const ALL: [Rejection; 11] = [
+        Rejection::UnknownDevice,
+        Rejection::DeviceBlocked,
+        Rejection::QueueFull,
+        Rejection::Evicted,
+        Rejection::Collapsed,
+        Rejection::StoreFull,
+        Rejection::StoreFailed,
+        Rejection::TooLarge,
+        Rejection::Busy,
+        Rejection::Cancelled,
+        Rejection::UserChanged,
+    ];
+
     /// The word in answers and counters.
     pub const fn name(self) -> &'static str {
         match self {
@@ -207,6 +340,19 @@ mod tests {
     #[test]
     fn a_push_weighs_its_body_its_key_and_its_place() {
         assert_eq!((push(0, None).weight(), push(0, Some("key")).weight()), (74, 77));
+    }
+
+    #[test]
+    fn only_a_body_of_one_form_is_a_report_about_a_push() {
+        let body = b"\0miop\0\x01\0\0\0\0\0\0\x01\x02";
+        let opened = Some((PushReport::Opened, MessageId(258)));
+        assert_eq!(PushReport::of_body(body), opened);
+        assert!((0..body.len()).all(|cut| PushReport::of_body(&body[..cut]).is_none()));
+        assert_eq!(PushReport::of_body(&[&body[..], b"x"].concat()), None);
+        for wrong in [0, 3, 255] {
+            assert_eq!(PushReport::of_body(&[&body[..6], &[wrong], &body[7..]].concat()), None);
+        }
+        assert!(StepKind::ALL.iter().enumerate().all(|(at, kind)| *kind as usize == at));
     }
 
     #[test]

@@ -61,6 +61,7 @@ fn push(server: &RunningServer, idempotency_key: Option<&str>, body: &[u8]) -> A
         notifies: false,
         wait_ms: 0,
         receipts: false,
+        track: false,
         send_at_ms: None,
         local: None,
         devices_per_s: None,

@@ -233,6 +233,7 @@ fn store_for(server: &RunningServer, number: usize) {
         notifies: false,
         wait_ms: 0,
         receipts: false,
+        track: false,
         send_at_ms: None,
         local: None,
         devices_per_s: None,

@@ -316,7 +316,8 @@ impl Application {
                 DeviceWhat::Report { seq, .. } => {
                     self.reports.insert((event.device.as_str().to_owned(), event.epoch, seq));
                 }
-                // The simulation has no platforms.
+                // Simulated devices report nothing about pushes, and have no platforms.
+                DeviceWhat::Reported { .. } => panic!("a device reported a push"),
                 DeviceWhat::TokenDead { platform } => panic!("a token of {platform} is dead"),
             }
         }
@@ -484,6 +485,7 @@ impl Application {
             notifies: false,
             wait_ms: self.rng.below(3) as u32 * 2_000,
             receipts: true,
+            track: false,
             send_at_ms: None,
             local: None,
             devices_per_s: None,

@@ -15,6 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use model::chat::{AbuseReason, ChatMessage, GroupChange, Recall, RoomRule};
 use model::ports::events::{self, ChatWhat, ClientWhat, DeviceWhat};
 use model::presence::PresenceVersion;
+use model::push::PushReport;
 use model::session::{Denial, Drop};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -113,6 +114,22 @@ pub(crate) enum DeviceEvent {
         #[schemars(with = "Option<RejectionWord>")]
         reason: Option<&'static str>,
     },
+    /// The device reported that its user opened a push.
+    PushOpened {
+        #[serde(flatten)]
+        of: OfDevice,
+        /// Id of the push.
+        #[schemars(with = "Decimal")]
+        push: String,
+    },
+    /// The device reported that its user dismissed a push.
+    PushDismissed {
+        #[serde(flatten)]
+        of: OfDevice,
+        /// Id of the push.
+        #[schemars(with = "Decimal")]
+        push: String,
+    },
     /// The device's platform no longer knows its token, which was removed.
     DeviceTokenDead {
         #[serde(flatten)]
@@ -170,6 +187,12 @@ impl DeviceEvent {
                 outcome: outcome.name(),
                 reason: pushes::rejection(*outcome),
             },
+            DeviceWhat::Reported { id, report: PushReport::Opened } => {
+                DeviceEvent::PushOpened { of, push: id.0.to_string() }
+            }
+            DeviceWhat::Reported { id, report: PushReport::Dismissed } => {
+                DeviceEvent::PushDismissed { of, push: id.0.to_string() }
+            }
             DeviceWhat::TokenDead { platform } => {
                 DeviceEvent::DeviceTokenDead { of, platform: platform.as_ref().into() }
             }

@@ -121,6 +121,8 @@ pub(crate) struct PushCounts {
     /// delivered is recalled.
     #[schemars(with = "PushStateWord")]
     state: &'static str,
+    /// Whether it is known what became of the push at each device.
+    tracked: bool,
     counts: Counts,
 }
 
@@ -176,6 +178,10 @@ struct Counts {
     rejected: u64,
     /// Recalled by a cancel before delivery.
     cancelled: u64,
+    /// Devices that reported that their user opened it; zero if it is not tracked.
+    opened: u64,
+    /// Devices that reported that their user dismissed it.
+    dismissed: u64,
     /// Whether the push is still being processed.
     running: bool,
 }
@@ -212,11 +218,24 @@ impl PushCounts {
             expired,
             rejected,
             cancelled,
+            opened,
+            dismissed,
+            tracked,
             running,
             state,
         } = *counts;
-        let counts =
-            Counts { matched, pending, delivered, stored, expired, rejected, cancelled, running };
-        PushCounts { id: id.0.to_string(), state: state.name(), counts }
+        let counts = Counts {
+            matched,
+            pending,
+            delivered,
+            stored,
+            expired,
+            rejected,
+            cancelled,
+            opened,
+            dismissed,
+            running,
+        };
+        PushCounts { id: id.0.to_string(), state: state.name(), tracked, counts }
     }
 }

@@ -309,6 +309,27 @@ impl Fault {
         Fault::new(StatusCode::CONFLICT, "lists_full", message)
     }
 
+    /// What became of the push at each device is not known.
+    pub(crate) fn not_tracked() -> Fault {
+        let message = "the push was not tracked: order the next one with `track`";
+        Fault::new(StatusCode::CONFLICT, "not_tracked", message)
+    }
+
+    /// The token in a report is not that of its device.
+    pub(crate) fn device_token() -> Fault {
+        let message = "invalid or expired token of the device, or its product accepts none: \
+                       POST /v1/products/PRODUCT/devices/DEVICE/token makes one";
+        Fault::new(StatusCode::UNAUTHORIZED, "wrong_token", message)
+    }
+
+    /// A device reports more than its product allows.
+    pub(crate) fn too_many_reports() -> Fault {
+        let message = "the device sends more reports than reports_per_s of its product allows; \
+                       nothing was done: retry";
+        let fault = Fault::new(StatusCode::TOO_MANY_REQUESTS, "too_many_reports", message);
+        Fault { retry_after_s: Some(1), ..fault }
+    }
+
     /// A push names a segment that the product does not have.
     pub(crate) fn unknown_segment(name: &str) -> Fault {
         let message = format!(

@@ -13,7 +13,7 @@ use crate::fault::Refusal;
 use crate::routes::access::{audit_log, bans, tokens};
 use crate::routes::{
     clients, console_files, dead_letters, devices, insight, messages, operations, overview,
-    presence_routes, products, pushes, segments, session, stream, trace, users,
+    presence_routes, products, push_outcomes, pushes, segments, session, stream, trace, users,
 };
 use crate::texts::IdempotencyKey;
 use crate::tokens::scope::Scope;
@@ -177,7 +177,7 @@ const LETTERS: &[Refusal] = &[Refusal::NotFound, Refusal::NoDeadLetters, Refusal
 /// Every route.
 pub(crate) fn table() -> Vec<Route> {
     let of_devices =
-        [general(), schedules::schedules(), products_and_devices(), devices_by_query()];
+        [general(), outcomes(), schedules::schedules(), products_and_devices(), devices_by_query()];
     let of_topics = [
         sessions(),
         insights(),
@@ -255,7 +255,7 @@ fn general() -> Vec<Route> {
             .wants(&[Push], Body).refuses(&[NotFound, Conflict, Busy, NoAnswer])
             .told("push", "Push to a device, a list, a user, a tag, an audience or a product",
                 "For `device`, `devices` and `user`, an outcome for each; for `tag`, `audience` \
-                 and `all`, and for a push that is scheduled, the counts so far; for `dry_run`, \
+                 and `all`, and for a push that is scheduled or tracked, the counts so far; for `dry_run`, \
                  the number of devices.")
             .more("With `send_at_ms` the push is sent later, within a second of that time, to the \
                    devices that are there then. It is on stable storage before the response. If \
@@ -281,7 +281,7 @@ fn general() -> Vec<Route> {
         get("/v1/pushes", pushes::list).wants(&[Push, Read], Query).refuses(ASKS)
             .told("listPushes", "Pushes that are scheduled, running or remembered, page by page",
                 "A page: those to be sent last come first, then the latest.")
-            .more("Pushes to named devices are listed if they were scheduled or cancelled."),
+            .more("Pushes to named devices are listed if they were tracked, scheduled or cancelled."),
         get("/v1/pushes/{id}", pushes::counts).wants(&[Push, Read], Free).refuses(FINDS)
             .told("pushCounts", "Progress of a push",
                 "Its counts. The server remembers only the latest pushes."),
@@ -301,6 +301,34 @@ fn general() -> Vec<Route> {
                    the response; a repeated one gets the same response. A token with `products` \
                    names one of them in `product`. Of a push to named devices, `counts` covers the \
                    devices where it was still queued."),
+    ]
+}
+
+/// What became of tracked pushes.
+#[rustfmt::skip] // a row a route
+fn outcomes() -> Vec<Route> {
+    use Of::{Free, Query};
+    use Refusal::{Busy, NoAnswer, NotFound, NotTracked, TooManyReports, Unauthorized};
+    use Scope::{Push, Read};
+    vec![
+        get("/v1/pushes/{id}/devices", push_outcomes::devices)
+            .wants(&[Push, Read], Query).refuses(&[NotFound, NotTracked, Busy, NoAnswer])
+            .told("pushDevices", "What became of a tracked push at its devices, page by page",
+                "A page, in the order in which it happened on each shard.")
+            .more("A line for a device that stored the push, while it is queued there; one for its \
+                   end; one for each report. Lines never change, and later ones come behind: who \
+                   goes on with `next` gets each line once, also while the push is under way, and \
+                   `next` of the last page gets what happens afterwards."),
+        get("/v1/pushes/{id}/minutes", push_outcomes::minutes)
+            .wants(&[Push, Read], Free).refuses(&[NotFound, NotTracked, Busy, NoAnswer])
+            .told("pushMinutes", "What became of a tracked push, by minute",
+                "The minutes in which something happened, the first one first.")
+            .more("At most 1,440 minutes of each shard; older ones are added to the first."),
+        post("/v1/reports", push_outcomes::report)
+            .refuses(&[Unauthorized, NotFound, TooManyReports, Busy, NoAnswer])
+            .told("reportPush", "A device reports that its user opened or dismissed a push",
+                "It is taken: on stable storage, if the push is tracked.")
+            .more("Needs no token of the API: the body has the bearer token of the device."),
     ]
 }
 

@@ -14,7 +14,7 @@ use model::link::Protocol;
 use model::ports::bans::BanSubject;
 use model::ports::control::top::TopKind;
 use model::ports::pushes::{PushOrder, PushState};
-use model::push::{Outcome, Rejection};
+use model::push::{Outcome, PushReport, Rejection, StepKind};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -193,30 +193,22 @@ forms! {
     OutcomeWord { "type": "string", "enum": OUTCOMES.map(Outcome::name) }
     /// Word for the outcome of a message of a batch.
     BatchOutcomeWord { "type": "string", "enum": batch_words() }
+    /// Word for what became of a push at a device.
+    StepWord { "type": "string", "enum": StepKind::ALL.map(StepKind::name) }
+    /// Word for a report of a device about a push.
+    PushReportWord { "type": "string", "enum": PushReport::ALL.map(PushReport::name) }
+    /// Place in the list of what became of a push: one number for each shard.
+    OutcomesPlace { "type": "string", "pattern": "^[0-9a-f]{1,16}(-[0-9a-f]{1,16}){0,255}$" }
     /// Word for the state of a push.
     PushStateWord { "type": "string", "enum": PushState::ALL.map(PushState::name) }
     /// Word for the reason of a rejection.
-    RejectionWord { "type": "string", "enum": REJECTIONS.map(Rejection::name) }
+    RejectionWord { "type": "string", "enum": Rejection::ALL.map(Rejection::name) }
 }
 
 const LOGS: [LogHealth; 3] = [LogHealth::Good, LogHealth::Full, LogHealth::Failed];
 
 const OUTCOMES: [Outcome; 4] =
     [Outcome::Delivered, Outcome::Stored, Outcome::Expired, Outcome::Rejected(Rejection::Busy)];
-
-const REJECTIONS: [Rejection; 11] = [
-    Rejection::UnknownDevice,
-    Rejection::DeviceBlocked,
-    Rejection::QueueFull,
-    Rejection::Evicted,
-    Rejection::Collapsed,
-    Rejection::StoreFull,
-    Rejection::StoreFailed,
-    Rejection::TooLarge,
-    Rejection::Busy,
-    Rejection::Cancelled,
-    Rejection::UserChanged,
-];
 
 fn batch_words() -> Vec<&'static str> {
     OUTCOMES.map(Outcome::name).into_iter().chain([BatchOutcome::UNKNOWN]).collect()

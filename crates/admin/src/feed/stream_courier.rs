@@ -207,6 +207,7 @@ impl StreamCourier {
             DeviceWhat::Offline { reason } => ("reason", reason.name()),
             DeviceWhat::Report { .. }
             | DeviceWhat::Pushed { .. }
+            | DeviceWhat::Reported { .. }
             | DeviceWhat::TokenDead { .. } => return None,
         };
         let mut told = self.entry(event.what.name(), event.at_ms);

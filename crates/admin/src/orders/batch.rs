@@ -169,6 +169,7 @@ pub(crate) fn claim(
         user: None,
         wait_ms: 0,
         receipts: false,
+        track: false,
         send_at_ms: None,
         local: None,
         devices_per_s: None,

@@ -351,6 +351,7 @@ impl PushGateway {
             notifies: false,
             wait_ms: 0,
             receipts: false,
+            track: false,
             send_at_ms: None,
             local: None,
             devices_per_s: None,

@@ -48,7 +48,7 @@ pub(crate) async fn push(
     }
     let about = Extension(About(about(&order)));
     let named = matches!(order.target, PushTarget::Devices(_) | PushTarget::User(_));
-    let listed = named && !order.is_scheduled();
+    let listed = named && !order.is_scheduled() && !order.track;
     let wait = Duration::from_millis(order.wait_ms.into());
     let more = if listed { wait } else { Duration::ZERO };
     match api.ask_within(Command::Push(PushCommand::Push(order)), more).await? {

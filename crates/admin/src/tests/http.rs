@@ -57,7 +57,12 @@ fn without_a_token_only_the_open_routes_answer_and_missing_and_wrong_are_told_ap
             let mut response =
                 test_api.agent.run(request.body(()).expect("a request")).expect("answers");
             let open = rule.scopes.is_empty();
-            let good = if rule.is_log_in { 403 } else { 200 };
+            let good = match rule.path {
+                _ if rule.is_log_in => 403,
+                // Its body is empty here.
+                "/v1/reports" => 400,
+                _ => 200,
+            };
             assert_eq!(response.status().as_u16(), if open { good } else { 401 }, "{path}");
             if !open {
                 assert_eq!(response.headers()["www-authenticate"], "Bearer");

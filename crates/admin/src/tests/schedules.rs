@@ -26,6 +26,7 @@ pub(super) fn morning() -> ScheduleState {
         user: None,
         wait_ms: 0,
         receipts: false,
+        track: false,
         send_at_ms: None,
         local: None,
         devices_per_s: None,

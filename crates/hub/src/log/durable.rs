@@ -10,6 +10,7 @@ mod bytes;
 pub(crate) mod device;
 pub(crate) mod mark;
 pub(crate) mod order;
+pub(crate) mod outcomes;
 pub(crate) mod product;
 pub(crate) mod push;
 mod report;

@@ -2,7 +2,8 @@
 
 use super::cleanup::CleanupTask;
 use crate::lists::Claim;
-use crate::orders::jobs::Settled;
+use crate::orders::open::Settled;
+use crate::orders::outcomes::PageQuestion;
 use crate::registry::queue::Queue;
 use crate::registry::rows::Change;
 use crate::reports::WaitingReport;
@@ -40,8 +41,10 @@ pub(crate) enum PendingCall {
     Mark(u64),
     /// Stores an order to many.
     Take(MessageId),
-    /// Records at which devices an order to many ended.
-    Told(MessageId, Vec<Settled>),
+    /// Records at which devices an order to many ended; `listed` is the weight of a row of lines.
+    Told { id: MessageId, settled: Vec<Settled>, listed: Option<u64> },
+    /// Reads lines of a tracked push for a command.
+    Page(Box<PageQuestion>),
     /// Records the final counts of an order to many.
     Close(MessageId),
 }

@@ -2,7 +2,9 @@
 //!
 //! This file knows no devices: the scan does the work at each of them.
 
-use super::jobs::{Job, Jobs, Open, Other, Settled};
+use super::jobs::{Job, Jobs};
+use super::open::{Open, Other, Settled};
+use super::outcomes::OutcomeRow;
 use super::{OrderMessage, StoredOrder};
 use crate::Effects;
 use crate::log::LogCalls;
@@ -272,9 +274,13 @@ impl Jobs {
         &mut self,
         now: Now,
         id: MessageId,
-        settled: Vec<Settled>,
+        (settled, listed): (Vec<Settled>, Option<u64>),
         result: Result<(), StoreError>,
     ) {
+        if let Some(weight) = listed {
+            let lines = settled.iter().filter_map(|ended| ended.line.as_deref());
+            self.lines_told(id, lines, weight, result.is_ok());
+        }
         let Some(job) = self.at_mut(id) else { return };
         job.asked -= 1;
         if result.is_ok() {
@@ -283,7 +289,7 @@ impl Jobs {
         }
         // The copies are being removed already; only the row is written again.
         for ended in settled {
-            if let Some(end) = ended.end {
+            if let Some(end) = ended.end.filter(|_| listed.is_none()) {
                 job.told[end] -= 1;
             }
             job.settled.push(Settled { seq: None, ..ended });
@@ -373,12 +379,33 @@ impl Jobs {
     pub fn forget(&mut self, now: Now, log: &mut LogCalls, fx: &mut Effects) {
         let before = now.unix_s().saturating_sub(self.age_s_max);
         while let Some(id) = self.take_stale().or_else(|| self.forgettable(before)) {
-            let job = self.remove(id);
-            let foreign = job.into_iter().flat_map(|job| job.foreign);
-            let own = order::key(id, Kind::Counts(self.shard));
-            for key in [own].into_iter().chain(foreign) {
-                log.clean_later(CleanupTask::Unorder(key), fx);
-            }
+            self.forget_order(id, log, fx);
+        }
+        // Every shard has its part of a push: it is forgotten on all, or its counts would be wrong.
+        while self.has_too_many_outcomes()
+            && let Some(id) = self.oldest_tracked()
+        {
+            self.forget_order(id, log, fx);
+            let others = (0..self.shards).filter(|&shard| shard != self.shard.0);
+            let told = others.map(|shard| (ShardId(shard), OrderMessage::Forget(id)));
+            fx.peer_messages.extend(told);
+        }
+    }
+
+    /// Forgets an order that is over here, if it is.
+    pub fn told_to_forget(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) {
+        let is_over = |job: &Job| job.open.is_none() && job.settled.is_empty() && job.asked == 0;
+        if self.at(id).is_some_and(is_over) {
+            self.forget_order(id, log, fx);
+        }
+    }
+
+    fn forget_order(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) {
+        let Some(job) = self.remove(id) else { return };
+        let own = [order::key(id, Kind::Counts(self.shard))];
+        let lines = self.rows_of_outcomes(id, &job);
+        for key in own.into_iter().chain(job.foreign).chain(lines) {
+            log.clean_later(CleanupTask::Unorder(key), fx);
         }
     }
 
@@ -460,12 +487,31 @@ impl Jobs {
         self.answer_order(id, fx);
     }
 
-    /// Writes rows of the gathered ended devices, then removes their copies from the log.
+    /// Writes rows of the gathered ended devices, then removes their copies from the log. A row of
+    /// lines of a tracked push takes the place of a row of devices.
     fn tell_ends(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) {
         let shard = self.shard;
         while let Some(job) = self.at_mut(id).filter(|job| !job.settled.is_empty()) {
             let count = job.settled.len().min(SETTLED_MAX);
             let settled: Vec<Settled> = job.settled.drain(..count).collect();
+            let is_listed = job.tracked.is_some()
+                && settled.iter().all(|ended| ended.line.is_some() || ended.end.is_none());
+            let lines = settled.iter().filter_map(|ended| ended.line.as_deref());
+            let has_lines = lines.clone().next().is_some();
+            let row = match is_listed && has_lines {
+                true => self.row_of_lines(id, lines),
+                false => None,
+            };
+            let removed: Vec<_> =
+                settled.iter().filter_map(|ended| Some((ended.timeline, ended.seq?))).collect();
+            let Some(job) = self.at_mut(id) else { return };
+            if let Some(row) = row {
+                job.asked += 1;
+                let listed = Some(OutcomeRow::weight(&row.key, &row.value));
+                log.write_outcomes(PendingCall::Told { id, settled, listed }, row, fx);
+                removed.into_iter().for_each(|(of, seq)| log.remove(of, vec![seq], fx));
+                continue;
+            }
             let mut ends = Ends::default();
             settled.iter().filter_map(|ended| ended.end).for_each(|end| ends[end] += 1);
             job.told.iter_mut().zip(ends).for_each(|(told, more)| *told += more);
@@ -481,9 +527,7 @@ impl Jobs {
             };
             let value = order::encode_progress(&progress);
             let write = Write::Put { table: Table::Orders, key: order::key(id, kind), value };
-            let removed: Vec<_> =
-                settled.iter().filter_map(|ended| Some((ended.timeline, ended.seq?))).collect();
-            log.write(PendingCall::Told(id, settled), write, fx);
+            log.write(PendingCall::Told { id, settled, listed: None }, write, fx);
             for (timeline, seq) in removed {
                 log.remove(timeline, vec![seq], fx);
             }

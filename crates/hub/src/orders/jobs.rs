@@ -8,12 +8,12 @@
 //! its own, which is remembered as long as the push is.
 
 use super::columns::column;
+use super::open::{Open, Other, Settled};
+use super::outcomes::Tracked;
 use super::scans::Selection;
 use super::waves::Waves;
 use crate::Settings;
-use crate::log::durable::order::{
-    Change, ChangeKind, Ends, Kind, Named, Progress, StoredOrder, key,
-};
+use crate::log::durable::order::{Change, ChangeKind, Ends, Named, Progress, StoredOrder};
 use base::hash;
 use base::time::Instant;
 use model::id::{MessageId, ProductKey, ShardId};
@@ -27,85 +27,6 @@ use std::time::Duration;
 /// Most tags that the audiences of a product's open and scheduled pushes compare together at a
 /// device, if they compare more than one. A push with one more is answered Busy.
 const COSTS_A_PRODUCT_MAX: usize = 4_096;
-
-/// A device at which a push came to its end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Settled {
-    /// The device's timeline.
-    pub timeline: TimelineId,
-    /// Offset of the push's copy in that timeline, if it is to be removed.
-    pub seq: Option<Seq>,
-    /// Index into [`Ends`] of the column to count, if any.
-    pub end: Option<usize>,
-}
-
-/// Progress of an order on another shard, as the order's owner knows it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Other {
-    /// The order has not been sent to the shard yet.
-    Untold,
-    /// The shard could not store the order; the order is sent again at this time.
-    Refused(Instant),
-    /// The order was sent and not answered; it is sent again at this time.
-    Told(Instant),
-    /// The order was sent more than once without an answer: its commands no longer wait for this
-    /// shard.
-    Late(Instant),
-    /// The shard has stored the order and is at work; it is asked for its progress at this time.
-    Taken(Instant),
-    /// The shard was asked for its progress and has not answered; it is given up at this time.
-    Silent(Instant),
-    /// The shard has stored the order but stayed silent for too long: its owner waits no longer.
-    GivenUp,
-    /// The shard is through with the order.
-    Over,
-}
-
-/// An order that is open.
-pub(crate) struct Open {
-    /// The order itself.
-    pub order: Arc<StoredOrder>,
-    /// The order is on this shard's stable storage.
-    pub is_kept: bool,
-    /// Commands whose answers wait until every shard has the order.
-    pub replies: Vec<u64>,
-    /// At the order's owner: the other shards.
-    pub others: BTreeMap<u16, Other>,
-    /// The order was open before the last start.
-    pub is_resumed: bool,
-    /// This shard is through and has reported it to the owner; it reports again at this time.
-    pub over: Option<Instant>,
-    /// At the owner of a change: some other shard knows the push.
-    pub is_known: bool,
-    /// All shards are through, and the log was asked to store the counts.
-    pub is_closing: bool,
-    /// The log was asked to store the counts, maybe in vain: from then on a row of counts tells the
-    /// ends of devices, because a start passes over rows of devices beside it.
-    pub is_counted: bool,
-    /// Keys of the order's rows of devices, to be deleted when it closes.
-    pub rows: Vec<Box<[u8]>>,
-    /// Number of the next row of devices.
-    pub next: u32,
-    /// Devices that were through with the order before the last start.
-    pub before: BTreeSet<TimelineId>,
-    /// Of a scheduled order that has started: how many of them had started with it.
-    pub start: Option<u64>,
-}
-
-impl Open {
-    /// Whether the order's commands still have to wait for a shard.
-    pub fn is_being_taken(&self) -> bool {
-        !self.is_kept || self.others.values().any(|other| matches!(other, Other::Told(_)))
-    }
-
-    /// The kind of the next row of devices, whose key is noted.
-    pub fn next_row(&mut self, id: MessageId, shard: ShardId) -> Kind {
-        let kind = Kind::Through(shard, self.next);
-        self.next += 1;
-        self.rows.push(key(id, kind));
-        kind
-    }
-}
 
 /// Progress of one order on this shard.
 pub(crate) struct Job {
@@ -130,8 +51,10 @@ pub(crate) struct Job {
     pub settled: Vec<Settled>,
     /// Rows of this order at the log.
     pub asked: u32,
-    /// Keys of rows of counts that this shard reports and removed shards wrote.
+    /// Keys of rows of counts and of outcomes that this shard reports and removed shards wrote.
     pub foreign: Vec<Box<[u8]>>,
+    /// What became of the push at each device, if it is tracked.
+    pub tracked: Option<Box<Tracked>>,
 }
 
 impl Job {
@@ -150,6 +73,7 @@ impl Job {
             settled,
             asked: 0,
             foreign: Vec::new(),
+            tracked: None,
         }
     }
 
@@ -159,6 +83,7 @@ impl Job {
             product: order.product().or(order.names_product()).cloned(),
             changes: order.change().map(|change| (change.push, change.kind)),
             open: Some(open),
+            tracked: order.is_tracked().then(Box::default),
             ..Job::new(order.at_s, order.named, counts)
         }
     }
@@ -167,7 +92,8 @@ impl Job {
     pub fn progress(&self, through: Vec<TimelineId>) -> Progress {
         let (at_s, ends, named) = (self.at_s, self.told, self.named);
         let (product, changes) = (self.product.clone(), self.changes);
-        Progress { at_s, ends, named, product, changes, through }
+        let tracked = self.tracked.as_ref().map(|tracked| tracked.is_cut);
+        Progress { at_s, ends, named, product, changes, through, tracked }
     }
 
     /// The push that the order cancels, if it is a cancel.
@@ -209,7 +135,7 @@ pub(crate) struct Jobs {
     pub(super) answer_max: Duration,
     /// Half of the longest silence of a shard that has stored an order.
     pub(super) silence: Duration,
-    jobs: BTreeMap<MessageId, Job>,
+    pub(super) jobs: BTreeMap<MessageId, Job>,
     /// Cancelled pushes, each with its cancels: several, if they name different products or none.
     cancelled: BTreeSet<(MessageId, MessageId)>,
     /// Open pushes that were paused or resumed, with the product that the change names: the order
@@ -221,6 +147,9 @@ pub(crate) struct Jobs {
     jobs_max: usize,
     /// Open orders, except those scheduled for later.
     open: BTreeSet<MessageId>,
+    /// Those of them that look for their devices with a scan. The others, tracked pushes to lists,
+    /// visit theirs when they begin.
+    scanning: BTreeSet<MessageId>,
     /// Open orders that are sent later: when, in Unix milliseconds. Their ids contain that time,
     /// too.
     scheduled: BTreeMap<MessageId, u64>,
@@ -241,6 +170,9 @@ pub(crate) struct Jobs {
     starts: u64,
     /// Open orders by the devices' clocks that have begun.
     pub(super) waves: BTreeMap<MessageId, Waves>,
+    /// Bytes of all rows of outcomes.
+    pub(super) outcome_bytes: u64,
+    pub(super) outcome_bytes_max: u64,
 }
 
 impl Jobs {
@@ -259,6 +191,7 @@ impl Jobs {
             names: BTreeMap::new(),
             jobs_max: 1,
             open: BTreeSet::new(),
+            scanning: BTreeSet::new(),
             scheduled: BTreeMap::new(),
             scheduled_max: 0,
             list_bytes: BTreeMap::new(),
@@ -268,6 +201,8 @@ impl Jobs {
             through: BTreeMap::new(),
             starts: 0,
             waves: BTreeMap::new(),
+            outcome_bytes: 0,
+            outcome_bytes_max: 0,
         };
         jobs.configure(settings);
         jobs
@@ -282,6 +217,7 @@ impl Jobs {
         self.jobs_max = (pushes.jobs_max as usize).max(2);
         self.scheduled_max = pushes.scheduled_max as usize;
         self.list_bytes_max = pushes.lists_bytes_max;
+        self.outcome_bytes_max = pushes.outcomes_bytes_max / u64::from(self.shards.max(1));
     }
 
     /// The shard that owns an order.
@@ -396,9 +332,14 @@ impl Jobs {
 
     /// Adds an order, which must be unknown.
     pub fn insert(&mut self, id: MessageId, job: Job) {
-        match job.open.as_ref().map(|open| open.order.send_at_ms()) {
-            Some(Some(at_ms)) => drop(self.scheduled.insert(id, at_ms)),
-            Some(None) => drop(self.open.insert(id)),
+        match job.open.as_ref().map(|open| (open.order.send_at_ms(), open.order.is_list())) {
+            Some((Some(at_ms), _)) => drop(self.scheduled.insert(id, at_ms)),
+            Some((None, is_list)) => {
+                self.open.insert(id);
+                if !is_list {
+                    self.scanning.insert(id);
+                }
+            }
             None => {}
         }
         if let Some(named) = job.named {
@@ -424,18 +365,20 @@ impl Jobs {
         }
         self.closed(id);
         self.due.remove(&id);
+        self.outcome_bytes -= job.tracked.as_ref().map_or(0, |tracked| tracked.bytes);
         Some(job)
     }
 
     /// Notes that an order is no longer open.
     pub fn closed(&mut self, id: MessageId) {
         self.open.remove(&id);
+        self.scanning.remove(&id);
         self.scheduled.remove(&id);
         self.list_bytes.remove(&id);
         self.costs.remove(&id);
         self.waves.remove(&id);
         self.forget_pauses(id, |_| true);
-        if self.open.is_empty() {
+        if self.scanning.is_empty() {
             self.through.clear();
         }
     }
@@ -474,7 +417,7 @@ impl Jobs {
     }
 
     /// Whether a push has a cancel, for whatever product.
-    fn has_cancel(&self, push: MessageId) -> bool {
+    pub(super) fn has_cancel(&self, push: MessageId) -> bool {
         self.cancels_of(push).next().is_some()
     }
 
@@ -606,6 +549,7 @@ impl Jobs {
         let id = due.map(|(id, _)| *id).find(goes_on)?;
         self.scheduled.remove(&id);
         self.open.insert(id);
+        self.scanning.insert(id);
         self.start_again(id);
         Some(id)
     }
@@ -622,9 +566,9 @@ impl Jobs {
         self.scheduled.values().next().copied()
     }
 
-    /// The last open order that is not scheduled for later.
+    /// The last open order that scans for its devices and is not scheduled for later.
     pub fn last_open(&self) -> Option<MessageId> {
-        self.open.last().copied()
+        self.scanning.last().copied()
     }
 
     /// Schedules a look at an order at this time, or earlier if one is due before.
@@ -694,7 +638,7 @@ impl Jobs {
                 of.as_ref().is_none_or(|of| product.is_some() && product != of)
             });
         }
-        if self.open.is_empty() {
+        if self.scanning.is_empty() {
             self.through.clear();
         }
     }
@@ -741,7 +685,7 @@ impl Jobs {
             true => PushState::Running,
             false => PushState::Finished,
         };
-        Some(PushCounts { state, ..job.counts })
+        Some(PushCounts { state, tracked: job.tracked.is_some(), ..job.counts })
     }
 
     /// Known pushes, the highest id first.
@@ -787,5 +731,8 @@ impl Jobs {
             let is_open = self.open.contains(id) != self.is_scheduled(*id);
             assert_eq!(job.open.is_some(), is_open, "open ones");
         }
+        let tracked = self.jobs.values().filter_map(|job| job.tracked.as_ref());
+        let bytes: u64 = tracked.map(|tracked| tracked.bytes).sum();
+        assert_eq!(self.outcome_bytes, bytes, "rows of outcomes");
     }
 }

@@ -63,6 +63,7 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
     let flags = [u8::from(order.priority == Priority::High), shown];
     let collapse = order.collapse.as_deref().unwrap_or("");
     let (live_s, mut content) = (live_s.to_le_bytes(), Vec::with_capacity(9));
+    let tracked = order.track.then(|| names_hash(home, &order.target));
     let pace = order.devices_per_s.map(|rate| rate.get().to_le_bytes());
     content.extend([tag.as_bytes(), &live_s, &flags, collapse.as_bytes(), &order.body]);
     if let Some((at_ms, names)) = &ahead {
@@ -70,6 +71,9 @@ pub(crate) fn named(home: HashKey, order: &PushOrder, live_s: u32) -> Option<Nam
     }
     if let Some(local) = &local {
         content.extend([&b"local"[..], &local[..]]);
+    }
+    if let Some(names) = &tracked {
+        content.extend([&b"track"[..], &names[..]]);
     }
     if let Some(pace) = &pace {
         content.extend([&b"pace"[..], &pace[..]]);

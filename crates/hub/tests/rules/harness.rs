@@ -117,6 +117,7 @@ pub fn order(id: MessageId, target: PushTarget) -> PushOrder {
         user: None,
         wait_ms: 1_000,
         receipts: false,
+        track: false,
         send_at_ms: None,
         local: None,
         devices_per_s: None,

@@ -58,6 +58,15 @@ impl Log {
         match call {
             Call::Write(write) => self.write(write),
             Call::Read(Read::Pull(pull)) => self.pull(pull),
+            Call::Read(Read::Rows { table, prefix, after, count }) => {
+                let from = after.as_ref().unwrap_or(prefix);
+                let all = self.rows.range((*table as u8, from.clone())..);
+                let all =
+                    all.take_while(|((of, key), _)| *of == *table as u8 && key.starts_with(prefix));
+                let all = all.filter(|((_, key), _)| after.as_ref().is_none_or(|it| key > it));
+                let rows = all.map(|((_, key), value)| (key.clone(), value.clone()));
+                Ok(Done::Rows(rows.take(*count).collect()))
+            }
             Call::Read(other) => panic!("the hub asks no such thing: {other:?}"),
         }
     }

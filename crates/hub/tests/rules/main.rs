@@ -14,6 +14,7 @@ mod log;
 mod many;
 mod mirrors;
 mod orders;
+mod outcomes;
 mod pauses;
 mod platforms;
 mod queries;

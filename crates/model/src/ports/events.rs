@@ -9,7 +9,7 @@ use crate::event::{self, EventKind};
 use crate::id::{DeviceId, MessageId, ProductKey};
 use crate::ports::control::disconnections::Disconnection;
 use crate::presence::PresenceVersion;
-use crate::push::Outcome;
+use crate::push::{Outcome, PushReport};
 use crate::session::{Denial, Drop};
 use crate::topic::{Publication, Qos};
 use std::net::SocketAddr;
@@ -63,6 +63,13 @@ pub enum DeviceWhat {
         /// Outcome of the push.
         outcome: Outcome,
     },
+    /// The device reported what its user did with a push.
+    Reported {
+        /// The push.
+        id: MessageId,
+        /// The report.
+        report: PushReport,
+    },
     /// The device's platform no longer knows its address, which was removed.
     TokenDead {
         /// Name of the platform.
@@ -78,6 +85,8 @@ impl DeviceWhat {
             DeviceWhat::Offline { .. } => event::OFFLINE,
             DeviceWhat::Report { .. } => event::REPORT,
             DeviceWhat::Pushed { .. } => event::PUSHED,
+            DeviceWhat::Reported { report: PushReport::Opened, .. } => event::PUSH_OPENED,
+            DeviceWhat::Reported { report: PushReport::Dismissed, .. } => event::PUSH_DISMISSED,
             DeviceWhat::TokenDead { .. } => event::DEVICE_TOKEN_DEAD,
         }
     }
@@ -268,9 +277,19 @@ mod tests {
             DeviceWhat::Offline { reason },
             DeviceWhat::Report { seq: 1, body: [].into() },
             DeviceWhat::Pushed { id: MessageId(1), outcome: Outcome::Stored },
+            DeviceWhat::Reported { id: MessageId(1), report: PushReport::Opened },
+            DeviceWhat::Reported { id: MessageId(1), report: PushReport::Dismissed },
             DeviceWhat::TokenDead { platform: "web".into() },
         ];
-        let names = ["online", "offline", "report", "pushed", "device_token_dead"];
+        let names = [
+            "online",
+            "offline",
+            "report",
+            "pushed",
+            "push_opened",
+            "push_dismissed",
+            "device_token_dead",
+        ];
         assert_eq!(what.map(|what| what.name()), names);
         let filter: Box<str> = "a".into();
         let clients = [

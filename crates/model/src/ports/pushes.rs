@@ -9,7 +9,7 @@ use crate::close::CloseReason;
 use crate::id::{DeviceId, DeviceUser, MessageId, ProductKey, ScheduleName, SegmentName, Tag};
 use crate::presence::PresenceVersion;
 use crate::product::Product;
-use crate::push::{Outcome, PlatformToken, Priority};
+use crate::push::{Outcome, PlatformToken, Priority, PushReport, PushStep, StepKind};
 use crate::zone::{LocalTime, Zone};
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -31,6 +31,36 @@ pub enum PushCommand {
         push: MessageId,
         /// Only if the push is for devices of this product.
         product: Option<ProductKey>,
+    },
+    /// What became of a tracked push at its devices, in the order in which it happened. Answer:
+    /// `Outcomes`, a part of each shard.
+    Outcomes {
+        /// The push.
+        push: MessageId,
+        /// Only if the push is for devices of this product.
+        product: Option<ProductKey>,
+        /// By shard, where the last page ended; zero, or absent, for the beginning.
+        after: Vec<u64>,
+        /// Only lines of this kind.
+        kind: Option<StepKind>,
+        /// Most lines of a shard.
+        count: u32,
+    },
+    /// What became of a tracked push, by minute. Answer: `Minutes`.
+    Minutes(MessageId),
+    /// A report about a push, by whoever has a bearer token of the device. Answer: `Done` (false:
+    /// the device is unknown), or `TokenRefused`.
+    ReportPush {
+        /// Product that the device belongs to.
+        product: ProductKey,
+        /// Device, by its name within the product.
+        device: DeviceId,
+        /// The bearer token.
+        token: BearerToken,
+        /// The push.
+        push: MessageId,
+        /// The report.
+        report: PushReport,
     },
     /// The state of these devices. Answer: `Devices`, those known.
     States {
@@ -248,6 +278,9 @@ pub struct PushOrder {
     pub wait_ms: u32,
     /// Tell the end of this push at each device as an event.
     pub receipts: bool,
+    /// What becomes of the push at each device is stored and can be asked for. A tracked push is on
+    /// stable storage before it is sent, and is answered with its counts, whatever its target.
+    pub track: bool,
     /// Unix milliseconds at which the push is sent; at once when absent. A scheduled push is
     /// answered with its counts, whatever its target, and its id contains this time.
     pub send_at_ms: Option<u64>,
@@ -314,6 +347,16 @@ pub enum PushAnswer {
     },
     /// Answer to `PushCounts`; absent when the push is not remembered.
     Counts(Option<PushCounts>),
+    /// Answer to `Outcomes`: the parts of the shards; absent when the push is not remembered.
+    Outcomes(Option<Vec<OutcomePart>>),
+    /// Answer to `Minutes`, by time; absent when the push is not remembered.
+    Minutes(Option<Vec<PushMinute>>),
+    /// The push is remembered but was not tracked.
+    NotTracked,
+    /// The device's bearer token is not valid, or does not suffice.
+    TokenRefused,
+    /// A device sends more reports than it may: nothing was done.
+    TooManyReports,
     /// Answer to `Orders`.
     Orders(Vec<OrderState>),
     /// Answer to `States`.
@@ -362,6 +405,67 @@ pub enum PushAnswer {
     TooManySchedules,
 }
 
+/// The bearer token of a device. Never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BearerToken(pub Box<str>);
+
+impl std::fmt::Debug for BearerToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("BearerToken(..)")
+    }
+}
+
+/// One thing that became of a push at a device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceStep {
+    /// The device.
+    pub device: DeviceId,
+    /// What became of the push.
+    pub step: PushStep,
+    /// When, Unix milliseconds.
+    pub at_ms: u64,
+}
+
+/// A shard's part of a page of [`DeviceStep`]s.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OutcomePart {
+    /// The shard.
+    pub shard: u16,
+    /// Where the part begins.
+    pub from: u64,
+    /// The lines, each with the place behind it.
+    pub lines: Vec<(u64, DeviceStep)>,
+    /// Where the part ends: lines that were left out by their kind lie before it.
+    pub end: u64,
+    /// Whether the shard has more lines behind it.
+    pub more: bool,
+    /// Whether lines are missing, because the store had no room for them.
+    pub is_cut: bool,
+}
+
+/// What became of a push in a minute, at all devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PushMinute {
+    /// The minute, counted from the Unix epoch.
+    pub minute: u32,
+    /// How often, by [`StepKind`].
+    pub counts: [u64; StepKind::ALL.len()],
+}
+
+impl PushMinute {
+    /// Two lists, each in the order of their minutes, as one.
+    pub fn merge(one: Vec<PushMinute>, other: Vec<PushMinute>) -> Vec<PushMinute> {
+        let mut all = std::collections::BTreeMap::<u32, PushMinute>::new();
+        for more in one.into_iter().chain(other) {
+            let of = all
+                .entry(more.minute)
+                .or_insert(PushMinute { minute: more.minute, counts: Default::default() });
+            of.counts.iter_mut().zip(more.counts).for_each(|(count, more)| *count += more);
+        }
+        all.into_values().collect()
+    }
+}
+
 /// A segment with its expression.
 pub type SavedSegment = (SegmentName, Arc<TagExpression>);
 
@@ -385,7 +489,7 @@ impl AudienceCounts {
     }
 }
 
-/// Progress of a push. `matched` is the sum of the others.
+/// Progress of a push. `matched` is the sum of the columns from `pending` to `cancelled`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PushCounts {
     /// Devices it was for.
@@ -402,6 +506,12 @@ pub struct PushCounts {
     pub rejected: u64,
     /// Recalled by a cancel before it was delivered.
     pub cancelled: u64,
+    /// Devices that reported that their user opened it. Zero if the push is not tracked.
+    pub opened: u64,
+    /// Devices that reported that their user dismissed it.
+    pub dismissed: u64,
+    /// Whether it is known what became of the push at each device.
+    pub tracked: bool,
     /// Whether some shard is still walking its devices, or has yet to begin.
     pub running: bool,
     /// State of the push.
@@ -456,6 +566,9 @@ impl PushCounts {
         self.expired += other.expired;
         self.rejected += other.rejected;
         self.cancelled += other.cancelled;
+        self.opened += other.opened;
+        self.dismissed += other.dismissed;
+        self.tracked |= other.tracked;
         self.running |= other.running;
         self.state = self.state.max(other.state);
     }

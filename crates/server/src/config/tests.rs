@@ -721,12 +721,14 @@ fn components_have_domains_of_their_own_and_come_in_no_web_sockets() {
 fn webhooks_choose_among_the_events_of_the_model() {
     use model::ports::control::disconnections::Disconnection;
     use model::ports::events::{ChatWhat, ClientWhat, DeviceWhat};
-    use model::{close::CloseReason, id::MessageId, push::Outcome};
+    use model::{close::CloseReason, id::MessageId, push::Outcome, push::PushReport};
     let all = [
         DeviceWhat::Online { protocol: "miop7", resumed: false },
         DeviceWhat::Offline { reason: CloseReason::PeerClosed },
         DeviceWhat::Report { seq: 0, body: Box::default() },
         DeviceWhat::Pushed { id: MessageId(1), outcome: Outcome::Expired },
+        DeviceWhat::Reported { id: MessageId(1), report: PushReport::Opened },
+        DeviceWhat::Reported { id: MessageId(1), report: PushReport::Dismissed },
         DeviceWhat::TokenDead { platform: "web".into() },
     ];
     let (filter, message) = ("a".into(), model::topic::Publication::new("a", &[], b""));

@@ -14,7 +14,8 @@ use model::id::{DeviceId, MessageId, ProductKey, ShardId};
 use model::ports::control::{Answer, Command, Reply};
 use model::ports::log::RowHome;
 use model::ports::pushes::{
-    DeviceState, OrderState, PushAnswer, PushCommand, PushCounts, PushOrder, PushTarget, UserTarget,
+    DeviceState, OrderState, PushAnswer, PushCommand, PushCounts, PushMinute, PushOrder,
+    PushTarget, UserTarget,
 };
 use model::push::{Outcome, Rejection};
 use model::request::owner;
@@ -45,7 +46,8 @@ impl<O: Outside + Send> Switchboard<O> {
             | PushCommand::SetTags { ref product, ref device, .. }
             | PushCommand::SetUser { ref product, ref device, .. }
             | PushCommand::SetZone { ref product, ref device, .. }
-            | PushCommand::SetPlatform { ref product, ref device, .. } => {
+            | PushCommand::SetPlatform { ref product, ref device, .. }
+            | PushCommand::ReportPush { ref product, ref device, .. } => {
                 let owner = self.owner(product, device);
                 self.gather(vec![(owner, command.into())], reply);
             }
@@ -67,6 +69,8 @@ impl<O: Outside + Send> Switchboard<O> {
             PushCommand::Count { product, target } => self.count(product, target, reply),
             PushCommand::Orders { count, .. } => self.orders(command, count as usize, reply),
             PushCommand::PushCounts(_)
+            | PushCommand::Outcomes { .. }
+            | PushCommand::Minutes(_)
             | PushCommand::UserDevices { .. }
             | PushCommand::Configure { .. }
             | PushCommand::PutProduct(_)
@@ -88,7 +92,7 @@ impl<O: Outside + Send> Switchboard<O> {
 
     fn push(&self, order: PushOrder, reply: Reply) {
         let devices = match &order.target {
-            PushTarget::Devices(devices) if !order.is_scheduled() => devices,
+            PushTarget::Devices(devices) if !(order.is_scheduled() || order.track) => devices,
             PushTarget::User(_) => return self.push_to_user(order, reply),
             PushTarget::Audience(of) if of.unresolved().is_some() => {
                 return self.push_to_segments(order, reply);
@@ -354,6 +358,16 @@ pub(super) fn merge(one: PushAnswer, other: PushAnswer) -> PushAnswer {
             devices.extend(more);
             PushAnswer::Devices(devices)
         }
+        (PushAnswer::Outcomes(one), PushAnswer::Outcomes(other)) => {
+            let parts: Vec<_> = one.into_iter().chain(other).flatten().collect();
+            PushAnswer::Outcomes((!parts.is_empty()).then_some(parts))
+        }
+        (PushAnswer::Minutes(Some(one)), PushAnswer::Minutes(Some(other))) => {
+            PushAnswer::Minutes(Some(PushMinute::merge(one, other)))
+        }
+        (PushAnswer::Minutes(one), PushAnswer::Minutes(other)) => {
+            PushAnswer::Minutes(one.or(other))
+        }
         (PushAnswer::Done(one), PushAnswer::Done(other)) => PushAnswer::Done(one || other),
         // What went wrong somewhere is told, whatever went well elsewhere.
         (
@@ -363,6 +377,7 @@ pub(super) fn merge(one: PushAnswer, other: PushAnswer) -> PushAnswer {
             | PushAnswer::TooManyScheduled
             | PushAnswer::ListsFull
             | PushAnswer::TimePassed
+            | PushAnswer::NotTracked
             | PushAnswer::Busy),
             _,
         ) => wrong,
@@ -412,6 +427,8 @@ mod tests {
             PushAnswer::Done(true),
             PushAnswer::Orders(Vec::new()),
             PushAnswer::Counts(counts),
+            PushAnswer::Outcomes(Some(Vec::new())),
+            PushAnswer::Minutes(None),
         ];
         for answer in answers {
             assert_eq!(merge(PushAnswer::Busy, answer.clone()), PushAnswer::Busy, "{answer:?}");

@@ -30,9 +30,9 @@ const TAGS: [(&[&str], &str, &str); 15] = [
     (&["configuration"], "Configuration", "The configuration in force, and its reload."),
     (&["events", "webhooks"], "Events", "The stream of events, and webhooks."),
     (
-        &["pushes", "schedules", "platforms"],
+        &["pushes", "reports", "schedules", "platforms"],
         "Pushes",
-        "Pushes to devices, schedules, and the push services of platforms.",
+        "Pushes to devices, reports about them, schedules, and the push services of platforms.",
     ),
     (&["products"], "Products", "Products and their devices."),
     (&["devices", "device"], "Devices", "Devices, with any name."),

@@ -19,6 +19,8 @@ pub(crate) enum Refusal {
     NotFound,
     SlowBody,
     Conflict,
+    NotTracked,
+    TooManyReports,
     FolderTaken,
     Refused,
     ChatRefused,
@@ -36,13 +38,15 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Refusal; 20] = [
+    pub(crate) const ALL: [Refusal; 22] = [
         Refusal::Bad,
         Refusal::Unauthorized,
         Refusal::Forbidden,
         Refusal::NotFound,
         Refusal::SlowBody,
         Refusal::Conflict,
+        Refusal::NotTracked,
+        Refusal::TooManyReports,
         Refusal::FolderTaken,
         Refusal::Refused,
         Refusal::ChatRefused,
@@ -86,6 +90,10 @@ impl Refusal {
                  pushes have as many bytes as [limits] lists_bytes_max allows. `elsewhere`: \
                  devices are online at other servers, which `elsewhere` names with the addresses \
                  of their APIs: send the push there."
+            }
+            Refusal::NotTracked => "The push was not tracked (`not_tracked`).",
+            Refusal::TooManyReports => {
+                "The device sends more reports than [products] reports_per_s allows."
             }
             Refusal::FolderTaken => "The folder exists and is not empty.",
             Refusal::Refused => {
@@ -157,6 +165,8 @@ impl Refusal {
                     Fault::elsewhere(vec![device]),
                 ]
             }
+            Refusal::NotTracked => vec![Fault::not_tracked()],
+            Refusal::TooManyReports => vec![Fault::too_many_reports()],
             Refusal::FolderTaken => {
                 vec![Fault::folder_taken(Path::new("/var/backups/holdline"))]
             }

@@ -15,6 +15,7 @@ use crate::orders::messages::{PublishBody, SubscribeBody};
 use crate::orders::moves::MovesBody;
 use crate::orders::notification::PlatformBody;
 use crate::orders::presence_questions::{AuditBody, PrincipalsBody};
+use crate::orders::push_outcomes::ReportBody;
 use crate::orders::schedules::{ScheduleBody, ZoneBody};
 use crate::orders::tokens::ApiTokenBody;
 use crate::orders::users::{ImportBody, UserBody};
@@ -330,6 +331,9 @@ fn every_example_of_an_order_is_one() {
                 Some("AuditOrder") => {
                     body::read::<AuditBody>(&body).and_then(|audit| audit.order()).map(drop)
                 }
+                Some("PushReport") => {
+                    body::read::<ReportBody>(&body).and_then(ReportBody::command).map(drop)
+                }
                 Some("LogIn") => body::read::<LogIn>(&body).map(drop),
                 Some(name) if name.starts_with("Chat") => read_of_chat(name, &body),
                 other => panic!("{path}: no order is read from {other:?}"),
@@ -338,5 +342,5 @@ fn every_example_of_an_order_is_one() {
             seen.insert(schema.expect("named").to_owned());
         }
     }
-    assert_eq!(seen.len(), 31);
+    assert_eq!(seen.len(), 32);
 }

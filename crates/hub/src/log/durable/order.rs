@@ -5,8 +5,9 @@
 //!  key:  0xffff, id (8, big endian) 0              the order, until it is over on every shard
 //!        0xffff, id (8, big endian) 1 shard (2)    its counts, once it is
 //!        0xffff, id (8) 2 shard (2) number (4)     devices that are through with it meanwhile
+//!        0xffff, id (8) 3 shard (2) number (4)     what became of a tracked one at devices
 //! ```
-//! The last two name the shard that wrote them: when the number of shards changes, every log has
+//! The last three name the shard that wrote them: when the number of shards changes, every log has
 //! the rows of all. The timelines in a row are those of devices at which the push ended; a copy of
 //! it that is still in such a timeline was about to be removed.
 
@@ -38,11 +39,17 @@ const PACED: u8 = 2;
 const AUDIENCE: u8 = 4;
 const NOTIFIES: u8 = 8;
 const LOCAL: u8 = 16;
+const TRACK: u8 = 32;
+
+/// Flags of an order to many.
+const MORE_FLAGS: u8 = AHEAD | PACED | AUDIENCE | NOTIFIES | LOCAL | TRACK;
 
 /// Flags of counts, beside `NAMED`.
 const PRODUCT: u8 = 1;
 const CHANGES: u8 = 2;
 const CANCELLED: u8 = 4;
+const TRACKED: u8 = 8;
+const CUT: u8 = 16;
 
 /// Name of an order, by which a repeated order is recognised: hashes of its idempotency key and
 /// of its content.
@@ -75,13 +82,16 @@ pub(crate) enum Ordered {
     Change(Change),
 }
 
-/// A push to a tag or a product, or one that is sent later.
+/// A push to a tag or a product, or one that is sent later or tracked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PushToMany {
     pub push: Arc<Push>,
-    /// The audience; a list of devices only if the order is sent later, each device once.
+    /// The audience; a list of devices only if the order is sent later or tracked, each device
+    /// once.
     pub target: PushTarget,
     pub receipts: bool,
+    /// What becomes of the push at each device is stored.
+    pub track: bool,
     /// Unix millisecond at which the push is sent; at once when absent.
     pub send_at_ms: Option<u64>,
     /// The push is sent by the clock of each device; `send_at_ms` is that of the first zone.
@@ -151,6 +161,16 @@ impl StoredOrder {
     /// Devices per second that the order visits, if limited.
     pub(crate) fn devices_per_s(&self) -> Option<NonZeroU32> {
         self.to_many().and_then(|to_many| to_many.devices_per_s)
+    }
+
+    /// Whether the order's devices are a list of their names, to which it goes without a scan.
+    pub(crate) fn is_list(&self) -> bool {
+        self.to_many().is_some_and(|it| matches!(it.target, PushTarget::Devices(_)))
+    }
+
+    /// Whether what becomes of the order's push at each device is stored.
+    pub(crate) fn is_tracked(&self) -> bool {
+        self.to_many().is_some_and(|to_many| to_many.track)
     }
 
     /// Whether the order's push is for devices that it names.
@@ -244,6 +264,8 @@ pub(crate) struct Progress {
     pub changes: Option<(MessageId, ChangeKind)>,
     /// Timelines of devices at which the push ended.
     pub through: Vec<TimelineId>,
+    /// The push is tracked: whether lines of devices are missing.
+    pub tracked: Option<bool>,
 }
 
 /// Kind of an order's row.
@@ -252,6 +274,7 @@ pub(crate) enum Kind {
     Order,
     Counts(ShardId),
     Through(ShardId, u32),
+    Outcomes(ShardId, u32),
 }
 
 /// The key of a row of the order.
@@ -268,8 +291,18 @@ pub(crate) fn key(id: MessageId, kind: Kind) -> Box<[u8]> {
             key.extend(shard.0.to_be_bytes());
             key.extend(number.to_be_bytes());
         }
+        Kind::Outcomes(shard, number) => {
+            key.push(3);
+            key.extend(shard.0.to_be_bytes());
+            key.extend(number.to_be_bytes());
+        }
     }
     key.into()
+}
+
+/// The beginning of the keys of a push's rows of outcomes.
+pub(crate) fn prefix_of_outcomes(id: MessageId) -> Box<[u8]> {
+    RowHome::Everywhere.key(&[&id.0.to_be_bytes(), &[3]])
 }
 
 /// The order and the kind of a row, from its key.
@@ -279,9 +312,10 @@ pub(crate) fn kind(key: &[u8]) -> Option<(MessageId, Kind)> {
     let kind = match rest.split_first()? {
         (0, []) => Kind::Order,
         (1, rest) => Kind::Counts(shard(rest)?),
-        (2, rest) if rest.len() == 6 => {
+        (kind @ (2 | 3), rest) if rest.len() == 6 => {
             let number = u32::from_be_bytes(rest[2..].try_into().ok()?);
-            Kind::Through(shard(&rest[..2])?, number)
+            let make = if *kind == 2 { Kind::Through } else { Kind::Outcomes };
+            make(shard(&rest[..2])?, number)
         }
         _ => return None,
     };
@@ -350,12 +384,13 @@ pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
     let collapse = if has(COLLAPSE) { Some(from.short_text()?.into()) } else { None };
     let tag = if has(TAG) { Some(bytes::tag(&mut from)?) } else { None };
     let named = if has(NAMED) { Some(take_named(&mut from)?) } else { None };
-    let more = if has(MORE) { from.flags(AHEAD | PACED | AUDIENCE | NOTIFIES | LOCAL)? } else { 0 };
+    let more = if has(MORE) { from.flags(MORE_FLAGS)? } else { 0 };
     let is_paced = more & PACED != 0;
     let devices_per_s = if is_paced { Some(NonZeroU32::new(from.u32()?)?) } else { None };
     let is_ahead = more & AHEAD != 0;
     let send_at_ms = if is_ahead { Some(from.u64()?) } else { None };
-    let devices = if is_ahead { take_devices(&mut from)? } else { Vec::new() };
+    let track = more & TRACK != 0;
+    let devices = if is_ahead || track { take_devices(&mut from)? } else { Vec::new() };
     let local = if more & LOCAL != 0 { Some(take_local(&mut from)?) } else { None };
     let is_audience = more & AUDIENCE != 0;
     let audience = if is_audience { Some(audience::take(&mut from)?) } else { None };
@@ -371,8 +406,15 @@ pub(crate) fn decode(id: MessageId, value: &[u8]) -> Option<StoredOrder> {
     let body = from.rest().into();
     let push = Push { id, product, app_id, body, collapse, expire_at, priority, silent, notifies };
     let push = Arc::new(push);
-    let what =
-        Ordered::Push(PushToMany { push, target, receipts, send_at_ms, local, devices_per_s });
+    let what = Ordered::Push(PushToMany {
+        push,
+        target,
+        receipts,
+        track,
+        send_at_ms,
+        local,
+        devices_per_s,
+    });
     Some(StoredOrder { id, at_s, home, named, what })
 }
 
@@ -397,6 +439,8 @@ pub(crate) fn encode_progress(progress: &Progress) -> Box<[u8]> {
         (progress.product.is_some(), PRODUCT),
         (progress.changes.is_some(), CHANGES),
         (cancelled > 0, CANCELLED),
+        (progress.tracked.is_some(), TRACKED),
+        (progress.tracked == Some(true), CUT),
     ];
     let mut out = vec![VERSION, bits(&flags)];
     out.extend_from_slice(&progress.at_s.to_le_bytes());
@@ -419,7 +463,7 @@ pub(crate) fn encode_progress(progress: &Progress) -> Box<[u8]> {
 /// Decodes the value of a row of counts, or of devices.
 pub(crate) fn decode_progress(value: &[u8]) -> Option<Progress> {
     let mut from = ByteReader::of(VERSION, value)?;
-    let flags = from.flags(NAMED | PRODUCT | CHANGES | CANCELLED)?;
+    let flags = from.flags(NAMED | PRODUCT | CHANGES | CANCELLED | TRACKED | CUT)?;
     let has = |flag: u8| flags & flag != 0;
     let (at_s, mut ends) = (from.u32()?, [from.u64()?, from.u64()?, from.u64()?, 0]);
     let named = if has(NAMED) { Some(take_named(&mut from)?) } else { None };
@@ -434,7 +478,8 @@ pub(crate) fn decode_progress(value: &[u8]) -> Option<Progress> {
     }
     let (all, left) = from.rest().as_chunks::<16>();
     let through = all.iter().map(|bytes| TimelineId::from_bytes(*bytes)).collect::<Option<_>>()?;
-    let progress = Progress { at_s, ends, named, product, changes, through };
+    let tracked = has(TRACKED).then_some(has(CUT));
+    let progress = Progress { at_s, ends, named, product, changes, through, tracked };
     left.is_empty().then_some(progress)
 }
 
@@ -453,6 +498,7 @@ fn more(to_many: &PushToMany) -> u8 {
         (is_audience, AUDIENCE),
         (push.notifies, NOTIFIES),
         (local.is_some(), LOCAL),
+        (to_many.track, TRACK),
     ])
 }
 
@@ -468,6 +514,8 @@ fn put_more(to_many: &PushToMany, out: &mut Vec<u8>) {
     }
     if let Some(at_ms) = send_at_ms {
         out.extend_from_slice(&at_ms.to_le_bytes());
+    }
+    if send_at_ms.is_some() || to_many.track {
         put_devices(target, out);
     }
     if let Some(local) = local {
@@ -554,6 +602,7 @@ mod tests {
             push: push_now,
             target,
             receipts: false,
+            track: false,
             send_at_ms,
             local,
             devices_per_s,
@@ -573,6 +622,7 @@ mod tests {
                 push: Arc::new(push),
                 target: tag,
                 receipts,
+                track: true,
                 send_at_ms,
                 local,
                 devices_per_s,
@@ -584,6 +634,7 @@ mod tests {
         let zoned = Ordered::Push(PushToMany {
             send_at_ms: Some(7),
             local: Some(Local { time, since_ms: 1_900_000_000_001 }),
+            track: true,
             ..plain.clone()
         });
         let zoned = StoredOrder { what: zoned, ..full.clone() };
@@ -625,7 +676,9 @@ mod tests {
         let through = vec![of(b"a"), of(b"b")];
         let product = ProductKey::parse("shop").ok();
         let changes = Some((MessageId(9), ChangeKind::Resume));
-        let progress = Progress { at_s: 3, ends: [1, 2, 3, 4], named, product, changes, through };
+        let tracked = Some(true);
+        let ends = [1, 2, 3, 4];
+        let progress = Progress { at_s: 3, ends, named, product, changes, through, tracked };
         let value = encode_progress(&progress);
         assert_eq!(decode_progress(&value), Some(progress));
         let head = value.len() - 32;

@@ -104,6 +104,7 @@ fn template(order: &PushOrder) -> StoredOrder {
         push: Arc::new(push),
         target: order.target.clone(),
         receipts: order.receipts,
+        track: order.track,
         // The devices of a list are written with a time.
         send_at_ms: Some(0),
         local: None,
@@ -113,9 +114,8 @@ fn template(order: &PushOrder) -> StoredOrder {
 }
 
 fn push(order: StoredOrder) -> Option<PushOrder> {
-    let Ordered::Push(PushToMany { push, target, receipts, devices_per_s, .. }) = order.what else {
-        return None;
-    };
+    let Ordered::Push(to_many) = order.what else { return None };
+    let PushToMany { push, target, receipts, track, devices_per_s, .. } = to_many;
     let Push { id, product, body, collapse, expire_at, priority, silent, notifies, .. } =
         Push::clone(&push);
     Some(PushOrder {
@@ -131,6 +131,7 @@ fn push(order: StoredOrder) -> Option<PushOrder> {
         user: None,
         wait_ms: 0,
         receipts,
+        track,
         send_at_ms: None,
         local: None,
         devices_per_s,
@@ -165,6 +166,7 @@ mod tests {
             user: None,
             wait_ms: 0,
             receipts: true,
+            track: true,
             send_at_ms: None,
             local: None,
             devices_per_s: NonZeroU32::new(5),

@@ -14,6 +14,10 @@ kinds! {
         /// A push that was sent with `receipts` reached its final state at a device. `reason` says
         /// why it was rejected.
         PUSHED "pushed" streamed [product device epoch push outcome reason];
+        /// A device reported that its user opened a push.
+        PUSH_OPENED "push_opened" streamed [product device epoch push];
+        /// A device reported that its user dismissed a push.
+        PUSH_DISMISSED "push_dismissed" streamed [product device epoch push];
         /// A platform's push service no longer knows a device: its token was removed. The app
         /// registers a new one.
         DEVICE_TOKEN_DEAD "device_token_dead" streamed [product device epoch platform];

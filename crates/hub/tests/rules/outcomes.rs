@@ -1,0 +1,423 @@
+//! Tracked pushes: what became of them at each device, by page and by minute.
+
+use crate::harness::{HubHarness, Seat, WALL_MS, id, limited, product, settings, tag};
+use crate::many::{away, rest};
+use hub::{OrderMessage, Settings};
+use model::id::{MessageId, ProductKey, ShardId};
+use model::ports::events::DeviceWhat;
+use model::ports::log::Table;
+use model::ports::pushes::{
+    BearerToken, OutcomePart, PushAnswer, PushCommand, PushCounts, PushMinute, PushOrder,
+    PushTarget,
+};
+use model::product::Product;
+use model::push::{PushReport, StepKind};
+use model::request::{PushDelivery, PushRequest, Refusal};
+use std::collections::BTreeMap;
+
+fn track(world: &mut HubHarness, target: PushTarget) -> MessageId {
+    world.push_to(target, |order| order.track = true).0
+}
+
+fn names(names: std::ops::Range<u32>) -> PushTarget {
+    PushTarget::Devices(names.map(|n| id(&format!("d{n}"))).collect())
+}
+
+fn part(
+    world: &mut HubHarness,
+    push: MessageId,
+    (after, count): (u64, u32),
+    kind: Option<StepKind>,
+) -> OutcomePart {
+    let command = PushCommand::Outcomes { push, product: None, after: vec![after], kind, count };
+    match world.command(command) {
+        PushAnswer::Outcomes(Some(mut parts)) => parts.pop().expect("a part"),
+        other => panic!("no page: {other:?}"),
+    }
+}
+
+/// All lines, as texts.
+fn lines(world: &mut HubHarness, push: MessageId, kind: Option<StepKind>) -> Vec<String> {
+    let (mut after, mut all) = (0, Vec::new());
+    loop {
+        let part = part(world, push, (after, 2), kind);
+        let told = part
+            .lines
+            .iter()
+            .map(|(_, line)| format!("{} {}", line.device.as_str(), line.step.kind().name()));
+        all.extend(told);
+        after = part.end;
+        if !part.more {
+            return all;
+        }
+    }
+}
+
+#[test]
+fn a_tracked_push_to_a_list_has_lines_and_counts_that_a_restart_keeps() {
+    let mut world = HubHarness::new();
+    away(&mut world, 0..2);
+    let seat = world.seat("d2");
+    let push = track(&mut world, names(0..3));
+    rest(&mut world);
+    world.ack(&seat, &[push]);
+    rest(&mut world);
+    let check = |world: &mut HubHarness| {
+        let counts = world.counts(push);
+        assert_eq!((counts.matched, counts.stored, counts.delivered), (3, 2, 1));
+        assert!(counts.tracked && !counts.running);
+        assert_eq!(lines(world, push, None), ["d0 stored", "d1 stored", "d2 delivered"]);
+        assert_eq!(lines(world, push, Some(StepKind::Delivered)), ["d2 delivered"]);
+        world.hub.audit();
+    };
+    check(&mut world);
+    world.restart();
+    check(&mut world);
+    let seat = world.seat("d0");
+    world.ack(&seat, &[push]);
+    rest(&mut world);
+    let told = ["d1 stored", "d2 delivered", "d0 delivered"];
+    assert_eq!(lines(&mut world, push, None), told, "it is no longer stored at d0");
+    world.restart();
+    assert_eq!(lines(&mut world, push, None), told);
+    let counts = world.counts(push);
+    assert_eq!((counts.matched, counts.stored, counts.delivered), (3, 1, 2));
+    world.hub.audit();
+}
+
+#[test]
+fn wherever_the_kill_comes_each_device_has_one_line_for_its_end() {
+    for kept in 0.. {
+        let limits = limited(|pushes| pushes.fan_out_slice = 3);
+        let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
+        let tagged = |world: &mut HubHarness, n: u32| {
+            let mut bind = HubHarness::bind(&format!("d{n}"));
+            bind.tags = Some(vec![tag("t")]);
+            world.seat_with(bind)
+        };
+        let seats: Vec<_> = (0..3).map(|n| tagged(&mut world, n)).collect();
+        away(&mut world, 3..6);
+        world.settle();
+        world.log.die_after(Some(kept));
+        let target = if kept % 2 == 0 { PushTarget::Tag(tag("t")) } else { names(0..6) };
+        let push = track(&mut world, target);
+        world.turn();
+        world.ack(&seats[0], &[push]);
+        world.ack(&seats[1], &[push]);
+        world.pass_ms(300);
+        world.turn();
+        let is_all = !world.log.is_dead();
+        world.log.die_after(None);
+        world.restart();
+        rest(&mut world);
+        let PushAnswer::Counts(Some(_)) = world.command(PushCommand::PushCounts(push)) else {
+            assert_eq!(kept, 0, "the order was not stored");
+            continue;
+        };
+        // Everybody comes, and acknowledges what is there; then once more over a restart.
+        for round in 0..2 {
+            for n in 0..6 {
+                let seat = tagged(&mut world, n);
+                world.ack(&seat, &[push]);
+            }
+            rest(&mut world);
+            let counts = world.counts(push);
+            assert_eq!((counts.matched, counts.delivered), (6, 6), "{kept} {round}: {counts:?}");
+            let mut ends = lines(&mut world, push, Some(StepKind::Delivered));
+            ends.sort();
+            let all: Vec<_> = (0..6).map(|n| format!("d{n} delivered")).collect();
+            assert_eq!(ends, all, "{kept} {round}");
+            assert_eq!(lines(&mut world, push, Some(StepKind::Stored)), Vec::<String>::new());
+            world.hub.audit();
+            world.restart();
+        }
+        if is_all {
+            assert!(kept > 6, "it broke off everywhere: {kept}");
+            return;
+        }
+    }
+}
+
+#[test]
+fn an_export_that_is_read_while_it_grows_has_each_line_once() {
+    let mut world = HubHarness::new();
+    let seats: Vec<_> = (0..40).map(|n| world.seat(&format!("d{n}"))).collect();
+    let push = track(&mut world, names(0..40));
+    rest(&mut world);
+    let (mut after, mut all) = (0, Vec::new());
+    for seat in &seats {
+        world.ack(seat, &[push]);
+        world.pass_ms(250);
+        let page = part(&mut world, push, (after, 1), Some(StepKind::Delivered));
+        all.extend(page.lines.iter().map(|(_, line)| line.device.as_str().to_owned()));
+        after = page.end;
+    }
+    rest(&mut world);
+    let page = part(&mut world, push, (after, 1_000), Some(StepKind::Delivered));
+    all.extend(page.lines.iter().map(|(_, line)| line.device.as_str().to_owned()));
+    assert_eq!(all, (0..40).map(|n| format!("d{n}")).collect::<Vec<_>>());
+    let end = part(&mut world, push, (page.end, 100), None);
+    assert_eq!((end.lines.len(), end.more, end.end), (0, false, page.end));
+}
+
+#[test]
+fn a_page_ends_after_so_many_rows_and_goes_on() {
+    let mut world = HubHarness::new();
+    let seats: Vec<_> = (0..20).map(|n| world.seat(&format!("d{n}"))).collect();
+    let push = track(&mut world, names(0..20));
+    rest(&mut world);
+    for seat in &seats {
+        world.ack(seat, &[push]);
+        world.pass_ms(250);
+    }
+    rest(&mut world);
+    let first = part(&mut world, push, (0, 1_000), Some(StepKind::Expired));
+    assert_eq!((first.lines.len(), first.more), (0, true), "sixteen rows were read");
+    assert_eq!(lines(&mut world, push, None).len(), 20);
+    let counts = [0, 20, 0, 0, 0, 0, 0];
+    let minute = (WALL_MS / 60_000) as u32;
+    let minutes = vec![PushMinute { minute, counts }];
+    assert_eq!(world.command(PushCommand::Minutes(push)), PushAnswer::Minutes(Some(minutes)));
+}
+
+#[test]
+fn a_push_that_is_not_tracked_has_no_lines_and_writes_none() {
+    let mut world = HubHarness::new();
+    away(&mut world, 0..2);
+    let (push, _) = world.push_to(PushTarget::Tag(tag("t")), |_| {});
+    rest(&mut world);
+    let ask = |push| {
+        let (product, after) = (None, vec![]);
+        PushCommand::Outcomes { push, product, after, kind: None, count: 9 }
+    };
+    assert_eq!(world.command(ask(push)), PushAnswer::NotTracked);
+    assert_eq!(world.command(PushCommand::Minutes(push)), PushAnswer::NotTracked);
+    let unknown = MessageId(99);
+    assert_eq!(world.command(ask(unknown)), PushAnswer::Outcomes(None));
+    assert_eq!(world.command(PushCommand::Minutes(unknown)), PushAnswer::Minutes(None));
+    let rows = world.log.rows(Table::Orders);
+    assert_eq!(rows, 1, "the row of counts");
+}
+
+fn say(world: &mut HubHarness, seat: &Seat, seq: u32, push: MessageId, report: PushReport) {
+    let body = [&PushReport::BODY_HEAD[..], &[report as u8], &push.0.to_be_bytes()].concat();
+    let body = body.into();
+    world.ask(seat.conn, PushRequest::Report { term: 0, device: seat.device, seq, body });
+}
+
+#[test]
+fn opened_and_dismissed_are_taken_once_they_are_stored_and_count_once() {
+    let mut world = HubHarness::new();
+    let seat = world.seat("d0");
+    let push = track(&mut world, names(0..1));
+    rest(&mut world);
+    world.ack(&seat, &[push]);
+    rest(&mut world);
+    world.deliveries();
+    world.events();
+    world.keeps = false;
+    say(&mut world, &seat, 1, push, PushReport::Opened);
+    assert_eq!((world.deliveries(), world.events()), (vec![], vec![]), "not stored yet");
+    world.complete(Ok(()));
+    assert_eq!(world.deliveries(), [(seat.conn, PushDelivery::ReportTaken { term: 0, seq: 1 })]);
+    let told: Vec<_> = world.events().into_iter().map(|event| event.what).collect();
+    assert_eq!(told, [DeviceWhat::Reported { id: push, report: PushReport::Opened }]);
+    world.keeps = true;
+    say(&mut world, &seat, 2, push, PushReport::Opened);
+    assert_eq!(world.deliveries(), [(seat.conn, PushDelivery::ReportTaken { term: 0, seq: 2 })]);
+    assert_eq!(world.events(), [], "it was known");
+    say(&mut world, &seat, 3, push, PushReport::Dismissed);
+    let check = |world: &mut HubHarness| {
+        let counts = world.counts(push);
+        assert_eq!((counts.delivered, counts.opened, counts.dismissed), (1, 1, 1));
+        assert_eq!(lines(world, push, None), ["d0 delivered", "d0 opened", "d0 dismissed"]);
+        world.hub.audit();
+    };
+    check(&mut world);
+    world.restart();
+    check(&mut world);
+    let seat = world.seat("d0");
+    say(&mut world, &seat, 1, push, PushReport::Opened);
+    check(&mut world);
+}
+
+#[test]
+fn a_report_about_a_push_that_is_not_tracked_is_an_event() {
+    let mut world = HubHarness::new();
+    let seat = world.seat("d0");
+    let (push, _) = world.push("d0", |_| {});
+    world.events();
+    world.deliveries();
+    say(&mut world, &seat, 1, push, PushReport::Dismissed);
+    let told: Vec<_> = world.events().into_iter().map(|event| event.what).collect();
+    assert_eq!(told, [DeviceWhat::Reported { id: push, report: PushReport::Dismissed }]);
+    assert_eq!(world.deliveries(), [(seat.conn, PushDelivery::ReportTaken { term: 0, seq: 1 })]);
+}
+
+#[test]
+fn a_refused_row_refuses_the_report_and_the_quota_holds() {
+    let mut world = HubHarness::with(Product { reports_per_s: 1, ..product() }, settings());
+    let seat = world.seat("d0");
+    let push = track(&mut world, names(0..1));
+    rest(&mut world);
+    world.deliveries();
+    world.keeps = false;
+    say(&mut world, &seat, 1, push, PushReport::Opened);
+    world.complete(Err(model::ports::log::StoreError::Busy));
+    let refused = |seq, why| (seat.conn, PushDelivery::ReportRefused { term: 0, seq, why });
+    assert_eq!(world.deliveries(), [refused(1, Refusal::Busy)]);
+    assert_eq!(world.counts(push).opened, 0);
+    world.keeps = true;
+    (2..11).for_each(|seq| say(&mut world, &seat, seq, push, PushReport::Opened));
+    assert_eq!(world.counts(push).opened, 1);
+    world.deliveries();
+    say(&mut world, &seat, 11, push, PushReport::Opened);
+    assert_eq!(world.deliveries(), [refused(11, Refusal::Quota)]);
+    world.hub.audit();
+}
+
+#[test]
+fn whoever_has_a_devices_token_may_report_for_it() {
+    let mut world = HubHarness::new();
+    let seat = world.seat("d0");
+    let push = track(&mut world, names(0..1));
+    rest(&mut world);
+    world.ack(&seat, &[push]);
+    world.close(&seat);
+    let key = ProductKey::parse("p").expect("a name");
+    let token = |world: &mut HubHarness, device: &str, until| {
+        let (product, device) = (key.clone(), id(device));
+        match world.command(PushCommand::Token { product, device, user: None, until }) {
+            PushAnswer::Token(Some(token)) => token,
+            other => panic!("no token: {other:?}"),
+        }
+    };
+    let until = WALL_MS / 1_000 + 60;
+    let (own, other) = (token(&mut world, "d0", until), token(&mut world, "d1", until));
+    let late = token(&mut world, "d0", WALL_MS / 1_000 - 1);
+    let report = |device: &str, token: &str| PushCommand::ReportPush {
+        product: key.clone(),
+        device: id(device),
+        token: BearerToken(token.into()),
+        push,
+        report: PushReport::Opened,
+    };
+    for wrong in [&*other, &late, "", "x", &own[1..]] {
+        assert_eq!(world.command(report("d0", wrong)), PushAnswer::TokenRefused, "{wrong}");
+    }
+    assert_eq!(world.counts(push).opened, 0);
+    assert_eq!(world.command(report("d0", &own)), PushAnswer::Done(true));
+    assert_eq!(world.counts(push).opened, 1);
+    assert_eq!(world.command(report("d1", &other)), PushAnswer::Done(false), "an unknown device");
+    assert_eq!(world.command(report("d0", &own)), PushAnswer::Done(true));
+    assert_eq!(world.counts(push).opened, 1, "it is counted once");
+    world.hub.audit();
+}
+
+#[test]
+fn beyond_the_limit_of_bytes_the_oldest_finished_push_is_forgotten_on_all_shards() {
+    let limits = limited(|pushes| pushes.outcomes_bytes_max = 140);
+    let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
+    away(&mut world, 0..1);
+    let pushes: Vec<_> = (0..4)
+        .map(|_| {
+            let push = track(&mut world, names(0..1));
+            rest(&mut world);
+            push
+        })
+        .collect();
+    let is_known = |world: &mut HubHarness, push: MessageId| {
+        world.command(PushCommand::PushCounts(push)) != PushAnswer::Counts(None)
+    };
+    assert!(!is_known(&mut world, pushes[0]) && !is_known(&mut world, pushes[1]));
+    assert!(is_known(&mut world, pushes[3]));
+    world.hub.audit();
+    let rows = world.log.rows(Table::Orders);
+    world.restart();
+    assert!(!is_known(&mut world, pushes[0]) && is_known(&mut world, pushes[3]));
+    assert_eq!(world.log.rows(Table::Orders), rows, "nothing is left of the others");
+    // Another shard had too many.
+    let forget = OrderMessage::Forget(pushes[3]);
+    world.hub.peer_message(world.now, ShardId(1), forget, &mut world.fx);
+    rest(&mut world);
+    assert!(!is_known(&mut world, pushes[3]));
+    world.hub.audit();
+}
+
+#[test]
+fn without_room_for_lines_an_open_push_is_counted_all_the_same() {
+    // A row of one line has 66.
+    let limits = limited(|pushes| pushes.outcomes_bytes_max = 66);
+    let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
+    let seats: Vec<_> = (0..3).map(|n| world.seat(&format!("d{n}"))).collect();
+    let push = track(&mut world, names(0..3));
+    rest(&mut world);
+    for seat in &seats[..2] {
+        world.ack(seat, &[push]);
+        world.pass_ms(250);
+    }
+    let check = |world: &mut HubHarness, delivered| {
+        let counts = world.counts(push);
+        assert_eq!((counts.matched, counts.delivered), (3, delivered), "{counts:?}");
+        let page = part(world, push, (0, 100), None);
+        assert_eq!((page.lines.len(), page.is_cut), (1, true));
+        world.hub.audit();
+    };
+    check(&mut world, 2);
+    let opened = seats[1].clone();
+    say(&mut world, &opened, 1, push, PushReport::Opened);
+    assert_eq!(world.counts(push).opened, 1);
+    check(&mut world, 2);
+    world.restart();
+    rest(&mut world);
+    check(&mut world, 2);
+    let seat = world.seat("d2");
+    world.ack(&seat, &[push]);
+    world.pass_ms(250);
+    assert_eq!(world.counts(push).delivered, 3);
+    world.hub.audit();
+}
+
+#[test]
+fn the_end_of_a_tracked_push_is_told_whatever_it_is() {
+    let mut world = HubHarness::new();
+    away(&mut world, 0..3);
+    let push = |world: &mut HubHarness, device: u32, ttl_s, change: fn(&mut PushOrder)| {
+        let target = names(device..device + 1);
+        let (push, _) = world.push_to(target, |order| {
+            (order.track, order.time_to_live_s) = (true, ttl_s);
+            change(order);
+        });
+        rest(world);
+        push
+    };
+    let expires = push(&mut world, 0, 60, |_| {});
+    let cancelled = push(&mut world, 1, 3_600, |_| {});
+    let first = push(&mut world, 2, 3_600, |order| order.collapse = Some("k".into()));
+    let second = push(&mut world, 2, 3_600, |order| order.collapse = Some("k".into()));
+    let at_once = push(&mut world, 2, 0, |_| {});
+    let by = MessageId(1 << 40);
+    world.tell(PushCommand::Cancel { id: by, push: cancelled, product: None });
+    rest(&mut world);
+    world.pass_ms(61_000);
+    let seat = world.seat("d0");
+    world.close(&seat);
+    rest(&mut world);
+    for _ in 0..2 {
+        let all = BTreeMap::from([
+            (expires, vec!["d0 expired"]),
+            (cancelled, vec!["d1 cancelled"]),
+            (first, vec!["d2 rejected"]),
+            (second, vec!["d2 stored"]),
+            (at_once, vec!["d2 expired"]),
+        ]);
+        for (push, told) in all {
+            assert_eq!(lines(&mut world, push, None), told, "{push:?}");
+        }
+        world.restart();
+        rest(&mut world);
+    }
+    let PushCounts { matched, cancelled, .. } = world.counts(cancelled);
+    assert_eq!((matched, cancelled), (1, 1));
+    world.hub.audit();
+}
