@@ -791,6 +791,23 @@ def reports_are_numbered_and_taken(stage):
     stage.driver.event("stored", client_id=names[2])
 
 
+def opened_and_dismissed_are_reports_of_one_form_and_are_queued_once(stage):
+    stage.open()
+    link = stage.bind()
+    push = (1 << 63) + 258
+    for word, what in (("opened", b"\x01"), ("dismissed", b"\x02"), ("opened", None)):
+        name = stage.driver.ask(word, id=str(push))["client_id"]
+        equal(name, f"{word}-{push}", "the client id")
+        if what is not None:
+            body = b"\0miop\0" + what + push.to_bytes(8, "big")
+            equal(_reports([link.expect(REPORT)])[0][1], body, word)
+    stage.settle()
+    equal(link.arrived(), [], "not once more")
+    link.send(wire.frame(REPORT_ACK, {"report_seq": 2}))
+    for word in ("opened", "dismissed"):
+        stage.driver.event("stored", client_id=f"{word}-{push}")
+
+
 def reports_wait_for_a_connection(stage):
     stage.open(addresses=[stage.server.address])
     first = stage.server.accept()

@@ -7,10 +7,12 @@ package miop
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	mathrand "math/rand"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -134,6 +136,24 @@ func (c *Client) Report(body []byte) (clientID string, err error) {
 func (c *Client) ReportAs(clientID string, body []byte) (err error) {
 	c.turn(func(now int64) { err = c.machine.report(now, body, clientID) })
 	return err
+}
+
+// Opened reports that the user opened a push: a Report with a client id of its own, so that it is
+// queued once.
+func (c *Client) Opened(id uint64) (clientID string, err error) {
+	return c.reportPush(1, "opened", id)
+}
+
+// Dismissed reports that the user dismissed a push, likewise.
+func (c *Client) Dismissed(id uint64) (clientID string, err error) {
+	return c.reportPush(2, "dismissed", id)
+}
+
+// reportPush sends the form of MIOP 5.10.
+func (c *Client) reportPush(what byte, word string, id uint64) (string, error) {
+	body := binary.BigEndian.AppendUint64([]byte("\x00miop\x00"+string(rune(what))), id)
+	clientID := word + "-" + strconv.FormatUint(id, 10)
+	return clientID, c.ReportAs(clientID, body)
 }
 
 // Pull asks for up to count stored pushes (Pulls); 0: as many as the server likes.

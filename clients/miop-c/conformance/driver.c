@@ -505,6 +505,8 @@ static miop_error act(json *command, const char *what) {
     if (is(what, "acknowledge")) return miop_acknowledge(&client, id);
     if (is(what, "reject")) return miop_reject(&client, id);
     if (is(what, "report")) return report(command);
+    if (is(what, "opened")) return miop_opened(&client, id);
+    if (is(what, "dismissed")) return miop_dismissed(&client, id);
     if (is(what, "pull")) return miop_pull(&client, (uint16_t)json_whole(command, "count", 0));
     if (is(what, "time")) clock_ms = (int64_t)json_whole(command, "ms", 0);
     if (is(what, "nudge")) miop_nudge(&client);
@@ -534,6 +536,9 @@ static void answer(const json *command, const char *what) {
     if (is(what, "report")) {
         const char *client_id = json_text(command, "client_id");
         print_named("client_id", client_id == NULL ? made : client_id);
+    }
+    if (is(what, "opened") || is(what, "dismissed")) {
+        printf(",\"client_id\":\"%s-%" PRIu64 "\"", what, json_whole(command, "id", 0));
     }
     if (is(what, "time")) {
         if (next_ms == MIOP_NEVER) printf(",\"next\":null");

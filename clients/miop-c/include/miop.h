@@ -250,6 +250,11 @@ miop_error miop_reject(miop_client *client, uint64_t id);
 miop_error miop_report(miop_client *client, const char *client_id, const void *body, size_t size,
                        char *made);
 
+/* Reports that the user opened or dismissed a push: a Report with a client id of its own
+ * ("opened-" or "dismissed-" and the id), so that it is queued once. */
+miop_error miop_opened(miop_client *client, uint64_t id);
+miop_error miop_dismissed(miop_client *client, uint64_t id);
+
 /* Asks for up to so many stored pushes; 0: as many as the server likes. */
 miop_error miop_pull(miop_client *client, uint16_t count);
 

@@ -842,6 +842,29 @@ miop_error miop_report(miop_client *c, const char *client_id, const void *body, 
     return MIOP_OK;
 }
 
+/* The form of MIOP 5.10. */
+static miop_error report_push(miop_client *c, uint8_t what, const char *word, uint64_t id) {
+    uint8_t body[15] = {0, 'm', 'i', 'o', 'p', 0, what};
+    char client_id[32]; /* a word of 9 letters at most, a hyphen, 20 digits */
+    char digits[20];
+    size_t size = strlen(word), count = 0;
+    for (unsigned at = 0; at < 8; at++) body[7 + at] = (uint8_t)(id >> (56 - 8 * at));
+    for (uint64_t rest = id; count == 0 || rest > 0; rest /= 10) {
+        digits[count++] = (char)('0' + rest % 10);
+    }
+    memcpy(client_id, word, size);
+    client_id[size++] = '-';
+    while (count > 0) client_id[size++] = digits[--count];
+    client_id[size] = 0;
+    return miop_report(c, client_id, body, sizeof body, NULL);
+}
+
+miop_error miop_opened(miop_client *c, uint64_t id) { return report_push(c, 1, "opened", id); }
+
+miop_error miop_dismissed(miop_client *c, uint64_t id) {
+    return report_push(c, 2, "dismissed", id);
+}
+
 miop_error miop_pull(miop_client *c, uint16_t count) {
     if (c->phase != MIOP_BOUND) return MIOP_NOT_BOUND;
     miop_writer out = begin(c, MIOP_PULL, NULL);

@@ -147,6 +147,8 @@ const commands = {
       throw error;
     }
   },
+  opened: ({ id }) => ({ client_id: client.opened(BigInt(id)) }),
+  dismissed: ({ id }) => ({ client_id: client.dismissed(BigInt(id)) }),
   pull({ count }) {
     client.pull(count);
   },

@@ -239,6 +239,25 @@ export class Client implements AsyncIterable<Push> {
     return name;
   }
 
+  /** Reports that the user opened a push: a Report, with a client id of its own, so that it is
+   *  queued once. Throws QueueFull. */
+  opened(id: bigint): string {
+    return this.#reportPush(1, "opened", id);
+  }
+
+  /** Reports that the user dismissed a push, likewise. */
+  dismissed(id: bigint): string {
+    return this.#reportPush(2, "dismissed", id);
+  }
+
+  /** The form of MIOP 5.10. */
+  #reportPush(what: number, word: string, id: bigint): string {
+    const body = new Uint8Array(15);
+    body.set([0, 0x6d, 0x69, 0x6f, 0x70, 0, what]);
+    new DataView(body.buffer).setBigUint64(7, id);
+    return this.report(body, `${word}-${id}`);
+  }
+
   get reportsWaiting(): number {
     return this.#machine.reports.size;
   }

@@ -142,6 +142,12 @@ class Driver:
         except miop.QueueFull as full:
             return {"error": str(full)}
 
+    def opened(self, id):  # noqa: A002
+        return {"client_id": self.client.opened(int(id))}
+
+    def dismissed(self, id):  # noqa: A002
+        return {"client_id": self.client.dismissed(int(id))}
+
     def pull(self, count):
         self.client.pull(count)
 

@@ -548,6 +548,17 @@ impl Open {
                     Err(error) => format!("\"error\":{}", quote(&error.to_string())),
                 };
             }
+            "opened" | "dismissed" => {
+                let id = command.long("id").expect("an id");
+                let told = match name {
+                    "opened" => self.client.opened(id),
+                    _ => self.client.dismissed(id),
+                };
+                return match told {
+                    Ok(client_id) => format!("\"client_id\":{}", quote(&client_id)),
+                    Err(error) => format!("\"error\":{}", quote(&error.to_string())),
+                };
+            }
             "pull" => self.client.pull(command.number("count").expect("a count") as u16),
             "break_store" => {
                 self.store.is_broken.store(command.flag("broken"), Ordering::SeqCst);

@@ -399,6 +399,23 @@ impl Client {
         }
     }
 
+    /// Reports that the user opened a push: a Report with a client id of its own, so that it is
+    /// queued once.
+    pub fn opened(&self, id: u64) -> Result<String, ReportError> {
+        self.report_push(1, "opened", id)
+    }
+
+    /// Reports that the user dismissed a push, likewise.
+    pub fn dismissed(&self, id: u64) -> Result<String, ReportError> {
+        self.report_push(2, "dismissed", id)
+    }
+
+    /// The form of MIOP 5.10.
+    fn report_push(&self, what: u8, word: &str, id: u64) -> Result<String, ReportError> {
+        let body = [&b"\0miop\0"[..], &[what], &id.to_be_bytes()].concat();
+        self.report(&body, Some(&format!("{word}-{id}")))
+    }
+
     /// For tests: waits until all that was asked is done, and says when the next timer is due.
     pub fn settle(&self) -> Option<u64> {
         let (sender, answer) = mpsc::channel();

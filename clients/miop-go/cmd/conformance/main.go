@@ -156,6 +156,17 @@ func (d *driver) do(c *command) (answer, error) {
 		}
 		name, err := d.client.Report(body)
 		return answer{"client_id": name}, err
+	case "opened", "dismissed":
+		id, err := strconv.ParseUint(c.ID, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		report := d.client.Opened
+		if c.Do == "dismissed" {
+			report = d.client.Dismissed
+		}
+		name, err := report(id)
+		return answer{"client_id": name}, err
 	case "pull":
 		return nil, d.client.Pull(c.Count)
 	case "nudge":

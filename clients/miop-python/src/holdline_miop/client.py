@@ -219,6 +219,20 @@ class Client:
         self._run()
         return client_id
 
+    def opened(self, id_: int) -> str:
+        """Reports that the user opened a push: a Report with a client id of its own, so that it is
+        queued once. Raises QueueFull."""
+        return self._report_push(1, "opened", id_)
+
+    def dismissed(self, id_: int) -> str:
+        """Reports that the user dismissed a push, likewise."""
+        return self._report_push(2, "dismissed", id_)
+
+    def _report_push(self, what: int, word: str, id_: int) -> str:
+        # The form of MIOP 5.10.
+        body = b"\0miop\0" + bytes([what]) + id_.to_bytes(8, "big")
+        return self.report(body, f"{word}-{id_}")
+
     @property
     def reports_waiting(self) -> int:
         return len(self._machine.reports)

@@ -2,6 +2,7 @@ package holdline.miop;
 
 import java.io.IOException;
 import java.net.Socket;
+import java.nio.ByteBuffer;
 import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.List;
@@ -143,6 +144,28 @@ public final class Client implements AutoCloseable {
     public synchronized void report(String clientId, byte[] body) throws MiopException {
         machine.report(clock.nowMs(), body, clientId);
         finishTurn();
+    }
+
+    /**
+     * Reports that the user opened a push: a Report with a client id of its own, so that it is
+     * queued once. Returns the client id.
+     */
+    public String opened(long id) throws MiopException {
+        return reportPush(1, "opened", id);
+    }
+
+    /** Reports that the user dismissed a push, likewise. */
+    public String dismissed(long id) throws MiopException {
+        return reportPush(2, "dismissed", id);
+    }
+
+    /** The form of MIOP 5.10. */
+    private String reportPush(int what, String word, long id) throws MiopException {
+        ByteBuffer body = ByteBuffer.allocate(15);
+        body.put(new byte[] {0, 'm', 'i', 'o', 'p', 0, (byte) what}).putLong(id);
+        String clientId = word + "-" + Long.toUnsignedString(id);
+        report(clientId, body.array());
+        return clientId;
     }
 
     /** Asks for up to {@code count} stored pushes; 0: as many as the server likes. */

@@ -123,6 +123,12 @@ public final class Driver {
                     answer.put("client_id", client.report(body));
                 }
                 break;
+            case "opened":
+                answer.put("client_id", client.opened(Long.parseUnsignedLong(text(c, "id"))));
+                break;
+            case "dismissed":
+                answer.put("client_id", client.dismissed(Long.parseUnsignedLong(text(c, "id"))));
+                break;
             case "pull":
                 client.pull((int) number(c, "count", 0));
                 break;

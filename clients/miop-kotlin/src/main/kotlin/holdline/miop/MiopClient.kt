@@ -77,6 +77,19 @@ class MiopClient(builder: ClientBuilder) : AutoCloseable {
         stored.await()
     }
 
+    /**
+     * Reports that the user opened a push. The Report is queued once and outlives connections; this
+     * does not wait for the server. Fails with [MiopException] `queue_full`.
+     */
+    fun opened(id: Long) {
+        client.opened(id)
+    }
+
+    /** Reports that the user dismissed a push, likewise. */
+    fun dismissed(id: Long) {
+        client.dismissed(id)
+    }
+
     /** Tells the server that the device leaves. */
     override fun close() = client.close()
 
