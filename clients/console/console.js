@@ -21,6 +21,7 @@ import * as log from './log.js';
 import * as overview from './overview.js';
 import * as products from './products.js';
 import * as push from './push.js';
+import * as pushes from './pushes.js';
 import * as reasons from './reasons.js';
 import * as reference from './reference.js';
 import * as rooms from './rooms.js';
@@ -57,7 +58,7 @@ import * as trace from './trace.js';
 const GROUPS = [
   [t('Monitoring'), { overview: overview.page, alarms: alarms.page, events: events.page, trace: trace.page, log: log.page }],
   [t('Clients and devices'), { clients: clients.page, sessions: clients.sessions, devices: clients.devices, disconnections: disconnections.page, slow: slow.page, talkers: talkers.page }],
-  [t('Messages'), { topics: topics.page, groups: rooms.groups, chatrooms: rooms.chatrooms, conversations: conversations.page, push: push.page }],
+  [t('Messages'), { topics: topics.page, groups: rooms.groups, chatrooms: rooms.chatrooms, conversations: conversations.page, push: push.page, pushes: pushes.page }],
   [t('Diagnostics'), { closes: reasons.closes, drops: reasons.drops, counters: reasons.counters }],
   [t('Server'), { cluster: cluster.page, services: services.page, products: products.page, users: access.users, tokens: access.tokens, bans: bans.page, audit: access.audit, configuration: configuration.page, api: reference.page }],
 ];

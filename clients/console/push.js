@@ -1,11 +1,10 @@
-// A push and its progress: submitted, accepted by the server, acknowledged by the device. Pushes to
-// many that are scheduled, running or over, and a button that cancels one.
+// A push to one device and its progress: submitted, accepted by the server, acknowledged by the
+// device.
 
 import { ask, follow, withQuery, why } from './api.js';
 import { h, put, set } from './dom.js';
 import { check, field, submits } from './forms.js';
-import { pages } from './clients.js';
-import { badge, button, card, loaded, moment, name, notice, number, online, pairs, sure, table, when } from './show.js';
+import { badge, card, loaded, name, number, online, pairs, when } from './show.js';
 import { parts, t } from './texts.js';
 import { curl } from './topics.js';
 
@@ -14,50 +13,6 @@ const WAIT_MS = 10_000;
 
 /** @param {string} word */
 const outcome = word => badge(word, word === 'delivered' ? 'good' : word === 'stored' ? 'warn' : 'bad');
-
-/** How states look. @type {Record<string, 'off' | 'good' | 'bad' | 'warn'>} */
-const LOOKS = { scheduled: 'warn', paused: 'warn', running: 'good', finished: 'off', cancelled: 'bad' };
-
-/** When a push was accepted, or is to be sent, Unix milliseconds: its id tells it. @param {string} id */
-const timeOf = id => Number(BigInt(id) >> 22n) + Date.UTC(2020, 0, 1);
-
-/** Whether there is something to stop or to recall. @param {any} it */
-const goesOn = it => ['scheduled', 'paused', 'running'].includes(it.state) || it.counts.pending + it.counts.stored > 0;
-
-/** The button that pauses a push or lets it go on. @param {import('./console.js').Place} place @param {any} it */
-function pauses(place, it) {
-  if (!['scheduled', 'paused', 'running'].includes(it.state)) return null;
-  const [word, told, act] = it.state === 'paused'
-    ? [t('Resume'), t('Resume push {id}', { id: it.id }), 'resume'] : [t('Pause'), t('Pause push {id}', { id: it.id }), 'pause'];
-  return button(word, async () => {
-    await ask('POST', withQuery(`v1/pushes/${it.id}/${act}`, { product: it.product }));
-    place.go({ [act]: it.id });
-  }, { class: 'second small', 'aria-label': told });
-}
-
-/** @param {import('./console.js').Place} place */
-function list(place) {
-  pages(place, t('Pushes to many devices'), async after => {
-    const { pushes, next } = await ask('GET', withQuery('v1/pushes', { after, limit: 100 }), undefined, place.gone);
-    return { rows: pushes, next };
-  }, rows => table(t('Pushes to many devices'), [
-    { title: t('Push'), head: true, cell: it => h('span', { class: 'mono' }, it.id) },
-    { title: t('Product'), cell: it => (it.product ? name(it.product) : '–') },
-    { title: t('State'), cell: it => badge(it.state, LOOKS[it.state]) },
-    { title: t('Sent at'), cell: it => moment(timeOf(it.id)) },
-    { title: t('Devices'), end: true, cell: it => number(it.counts.matched) },
-    { title: t('Acknowledged'), end: true, cell: it => number(it.counts.delivered) },
-    { title: t('Queued'), end: true, cell: it => number(it.counts.pending + it.counts.stored) },
-    { title: t('Expired or rejected'), end: true, cell: it => number(it.counts.expired + it.counts.rejected) },
-    { title: t('Recalled'), end: true, cell: it => number(it.counts.cancelled) },
-    { title: '', end: true, cell: it => h('div', { class: 'row end' }, pauses(place, it), goesOn(it) && button(t('Stop'), async () => {
-      if (!await sure(t('Stop push {id}?', { id: it.id }), t('Stop'), t('No further device gets it, and it is recalled from all devices that have not acknowledged it.'))) return;
-      const { counts } = await ask('DELETE', withQuery(`v1/pushes/${it.id}`, { product: it.product }));
-      notice(t('Push {id} is stopped. Recalled from {count} devices.', { id: it.id, count: number(counts.cancelled) }));
-      place.go({ stopped: it.id });
-    }, { class: 'second small', 'aria-label': t('Stop push {id}', { id: it.id }) })) },
-  ], rows, t('No pushes to a tag or a product, and none is scheduled.')));
-}
 
 /** @param {import('./console.js').Place} place */
 function show(place) {
@@ -124,8 +79,7 @@ function show(place) {
     }
   });
   put(place.root, card(t('Push to a device'), form, code), card(t('Progress'), none, steps, state));
-  list(place);
   if (product.value && device.value) look();
 }
 
-export const page = { title: t('Push'), scopes: ['push'], lead: t('Send a push to one device and watch its delivery; stop pushes to many devices.'), show };
+export const page = { title: t('Push'), scopes: ['push'], lead: t('Send a push to one device and watch its delivery.'), show };

@@ -68,6 +68,7 @@ static FILES: LazyLock<Vec<ConsoleFile>> = LazyLock::new(|| {
         "overview.js" SCRIPT
         "products.js" SCRIPT
         "push.js" SCRIPT
+        "pushes.js" SCRIPT
         "reasons.js" SCRIPT
         "reference.js" SCRIPT
         "rooms.js" SCRIPT

@@ -21,7 +21,7 @@ ROUTES = {
     "talkers?of=topics&by=messages": "Top talkers", "topics": "Topics",
     "topics?topic=tills%2F1%2Fstate": "Topics", "groups": "Rooms and groups",
     "groups?group=GROUP": "Rooms and groups", "chatrooms": "Chatrooms", "conversations": "Conversations", "services": "Services",
-    "push": "Push", "products": "Products", "products?product=demo": "Products",
+    "push": "Push", "pushes": "Pushes", "pushes?state=running": "Pushes", "products": "Products", "products?product=demo": "Products",
     "closes": "Disconnect reasons",
     "drops": "Dropped messages", "counters": "Counters", "users": "Users and rules",
     "users?user=ann": "Users and rules", "tokens": "API tokens", "audit": "Audit log",
@@ -374,7 +374,7 @@ class Acts(Consoles):
         self.server.offline("lamp")
         later = self.server.push(body="later", all=True, send_at_ms=int(time.time() + 3600) * 1000)
         stored = self.server.push(body="now", all=True, wait_ms=5000)
-        operator = self.operator().go("push", "Push")
+        operator = self.operator().go("pushes", "Pushes")
         for push, count in ((later, 0), (stored, 1)):
             operator.says(push["id"])
             for word in ("Pause", "Resume") if push is later else ():
@@ -393,6 +393,30 @@ class Acts(Consoles):
             gone = f"!document.querySelector({json.dumps(button)})"
             operator.page.until(gone, "nothing of it is to be stopped")
         self.assertEqual(self.server.state("lamp")["waiting"], 0)
+
+    def test_a_tracked_push_shows_what_became_of_it_at_its_devices(self):
+        self.device("lamp").close()
+        self.server.offline("lamp")
+        push = self.server.push(body="hello", devices=["lamp", "unknown/one"], track=True,
+                                wait_ms=5000)["id"]
+        operator = self.operator().go(f"pushes?push={push}", "Pushes")
+        operator.says("lamp")
+        operator.says("Sent, not acknowledged")
+        operator.says("By minute")
+        self.assertGreater(operator.page.run("document.querySelectorAll('progress').length"), 7)
+        operator.go(f"pushes?push={push}&outcome=stored", "Pushes")
+        operator.says("lamp")
+        operator.go(f"pushes?push={push}&outcome=delivered", "Pushes")
+        operator.says("No device yet.")
+        stop = f"[aria-label='Stop push {push}']"
+        operator.page.until(f"!!document.querySelector({json.dumps(stop)})", "it can be stopped")
+        operator.page.run(f"document.querySelector({json.dumps(stop)}).click()")
+        operator.says(f"Stop push {push}?")
+        operator.click("Stop", "dialog button")
+        operator.says("cancelled")
+        self.assertEqual(self.server.ask("GET", f"/v1/pushes/{push}")["state"], "cancelled")
+        operator.go("pushes", "Pushes")
+        operator.says(push)
         self.calm(operator)
 
     def test_a_message_is_published_found_and_cleared(self):
