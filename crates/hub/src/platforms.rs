@@ -78,6 +78,8 @@ struct Gate {
     lines: BTreeMap<u16, BTreeMap<(bool, u64), Key>>,
     /// The product that had its turn last.
     turn: u16,
+    /// The platform takes nothing before: no body is read for it.
+    rests_until: Instant,
 }
 
 impl Gate {
@@ -100,6 +102,9 @@ impl Gate {
 #[derive(Default)]
 pub(crate) struct Reaching {
     timers: Timers,
+    /// By slot, when its device is looked at next: earlier timers are over, later ones mean
+    /// nothing.
+    dues: BTreeMap<u32, Instant>,
     sent: BTreeMap<u64, Sent>,
     /// By the platforms' numbers, which are their places in the settings.
     gates: BTreeMap<usize, Gate>,
@@ -187,6 +192,22 @@ impl Hub {
         self.step(key, Step::Waiting { ticket, is_high });
     }
 
+    /// Takes a device out of the line of its product, before its address ends.
+    fn leave_line(&mut self, key: Key) {
+        let Some(product) = self.registry.at(key).map(|device| device.product) else { return };
+        let Some(address) = self.registry.platforms.at(key.slot) else { return };
+        let Step::Waiting { ticket, is_high } = address.step else { return };
+        let gate = self.platform_of(address).and_then(|it| self.reaching.gates.get_mut(&it));
+        let Some(gate) = gate else { return };
+        if let Some(line) = gate.lines.get_mut(&product) {
+            line.remove(&(!is_high, ticket));
+            if line.is_empty() {
+                gate.lines.remove(&product);
+            }
+        }
+        self.step(key, Step::Idle);
+    }
+
     /// Places of each platform.
     fn places(&self) -> usize {
         (PLACES_MAX / self.settings.platforms.len().max(1)).max(PLACES_MIN)
@@ -228,7 +249,10 @@ impl Hub {
         let from_ms = moments.filter(|at| *at <= now.wall_ms).max().unwrap_or(0);
         let away_ms = now.wall_ms - from_ms;
         let left_ms = (u64::from(rule.away_s) * 1_000).saturating_sub(away_ms);
-        let rest = address.rests_until.since(now.mono);
+        let gate = self.reaching.gates.get(&platform);
+        let rests_until =
+            gate.map_or(address.rests_until, |it| it.rests_until.max(address.rests_until));
+        let rest = rests_until.since(now.mono);
         left_ms.max(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX))
     }
 
@@ -239,9 +263,12 @@ impl Hub {
     }
 
     fn reach_later(&mut self, now: Now, key: Key, wait_ms: u64) {
-        let Some(address) = self.registry.platforms.at_mut(key.slot) else { return };
-        if !std::mem::replace(&mut address.timed, true) {
-            self.reaching.timers.insert(now.after(Duration::from_millis(wait_ms)), key.pack());
+        let (at, dues) = (now.after(Duration::from_millis(wait_ms)), &mut self.reaching.dues);
+        // A timer that is hardly later serves as well: so a slot has few of them.
+        let is_soon = |due: &Instant| *due <= at + Duration::from_millis(PAUSE_MS);
+        if !dues.get(&key.slot).is_some_and(is_soon) {
+            dues.insert(key.slot, at);
+            self.reaching.timers.insert(at, key.slot.into());
         }
     }
 
@@ -304,7 +331,12 @@ impl Hub {
     pub(crate) fn reached(&mut self, now: Now, number: u64, what: Notified, fx: &mut Effects) {
         let Some(sent) = self.reaching.sent.remove(&number) else { return };
         let Sent { key, seq, token, platform, .. } = sent;
-        self.reaching.gate(platform).taken -= 1;
+        let gate = self.reaching.gate(platform);
+        gate.taken -= 1;
+        if let Notified::Resting { rest_ms } = what {
+            let until = now.after(Duration::from_millis(rest_ms.into()));
+            gate.rests_until = gate.rests_until.max(until);
+        }
         let device = self.registry.at(key);
         let address = device.and_then(|_| self.registry.platforms.at(key.slot));
         // Otherwise the address was removed meanwhile, with its device or without.
@@ -317,7 +349,9 @@ impl Hub {
                 _ if !is_same => self.reach(now, key, fx),
                 Notified::Taken { .. } => self.token_is_dead(now, key, &token, fx),
                 Notified::Refused => self.passed(now, key, seq, fx),
-                Notified::Later { rest_ms } => self.rest(now, key, rest_ms.into()),
+                Notified::Later { rest_ms } | Notified::Resting { rest_ms } => {
+                    self.rest(now, key, rest_ms.into());
+                }
                 Notified::Failing => self.rest(now, key, LONG_PAUSE_MS),
             }
         }
@@ -379,6 +413,10 @@ impl Hub {
         if self.registry.platforms.at(key.slot).map(|it| &it.token) != token.as_ref() {
             self.withdraw(key, None);
         }
+        let platform = self.registry.platforms.at(key.slot).map(|it| &it.token.platform);
+        if platform != token.as_ref().map(|token| &token.platform) {
+            self.leave_line(key);
+        }
         match token {
             Some(token) => self.registry.platforms.set(key.slot, token),
             None => self.registry.platforms.remove(key.slot),
@@ -413,12 +451,15 @@ impl Hub {
     pub(crate) fn turn_platforms(&mut self, now: Now, fx: &mut Effects) -> Option<Instant> {
         self.reaching.timers.advance(now.mono, 1);
         for _ in 0..self.settings.limits.pushes.fan_out_slice {
-            let Some(key) = self.reaching.timers.take().map(Key::unpack) else { break };
-            if self.registry.at(key).is_none() {
+            let Some(slot) = self.reaching.timers.take() else { break };
+            let slot = u32::try_from(slot).expect("timers name slots");
+            if self.reaching.dues.get(&slot).is_none_or(|due| *due > now.mono) {
                 continue;
             }
-            if let Some(address) = self.registry.platforms.at_mut(key.slot) {
-                address.timed = false;
+            self.reaching.dues.remove(&slot);
+            // Whoever has the slot by now: a device that came later has no timer of its own.
+            let tenant = self.registry.tenant(slot).map(|(key, _)| key);
+            if let Some(key) = tenant.filter(|_| self.registry.platforms.has(slot)) {
                 self.reach(now, key, fx);
             }
         }

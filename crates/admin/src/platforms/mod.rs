@@ -206,6 +206,11 @@ trait Gateway: Send + Sync {
         ""
     }
 
+    /// How many services there may be.
+    fn services(&self) -> usize {
+        1
+    }
+
     /// Whether a token has the right form; an error says what is wrong.
     fn check(&self, token: &str) -> Result<(), String> {
         plain(token)

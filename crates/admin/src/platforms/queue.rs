@@ -1,9 +1,9 @@
 //! The queue of a platform, and the threads that send what is in it.
 //!
 //! A platform may have several services (the web has one for each browser), which fail
-//! independently: each has a lane, with a pause of its own after a failure. While a platform has
-//! several lanes, none takes more than half of the threads, so a service that hangs leaves room for
-//! the others. An answer that concerns one device pauses its service only if several devices in a
+//! independently: each has a lane, with a pause of its own after a failure. If a platform has
+//! several services, none takes more than half of the threads, and the last quarter is for services
+//! without a request under way, so two services that hang leave room for the others. An answer that concerns one device pauses its service only if several devices in a
 //! row get such an answer. Invariant: what a full queue or a paused service cannot take is answered
 //! at once, and nothing waits in the lane of a paused service.
 
@@ -150,7 +150,7 @@ impl Platform {
         state.waiting = 0;
         drop(state);
         self.came.notify_all();
-        self.put_off(waiting, self.settings.limits.retry_ms_min);
+        self.put_off(waiting, Notified::Later { rest_ms: self.settings.limits.retry_ms_min });
     }
 
     /// Waits for the threads.
@@ -176,6 +176,7 @@ impl Platform {
         let service = self.gateway.service(&token.token);
         let mut state = self.state();
         let lane = self.lane(&mut state, service);
+        let lane_rests = lane.left_ms(now_ms) > 0;
         let rest_ms = match lane.left_ms(now_ms) {
             0 if !state.closed && state.waiting < limits.waiting_max as usize => {
                 self.lane(&mut state, service).waiting.push_back((order, reply));
@@ -187,11 +188,22 @@ impl Platform {
         };
         if let Some(rest_ms) = rest_ms {
             state.outcomes.postponed += 1;
-            return Err(Notified::Later { rest_ms: rest_ms.min(u32::MAX.into()) as u32 });
+            let rest_ms = rest_ms.min(u32::MAX.into()) as u32;
+            let is_resting = lane_rests && !state.closed;
+            return Err(self.later(rest_ms, is_resting));
         }
         drop(state);
         self.came.notify_one();
         Ok(())
+    }
+
+    /// The answer to an order that comes too early; `rests`: because its service is paused. The
+    /// platform's only service is the platform.
+    fn later(&self, rest_ms: u32, rests: bool) -> Notified {
+        match rests && self.gateway.services() == 1 {
+            true => Notified::Resting { rest_ms },
+            false => Notified::Later { rest_ms },
+        }
     }
 
     /// The lane of a service, made if it is new.
@@ -298,10 +310,17 @@ impl Platform {
     /// The next lane from which an order may be taken.
     fn ready(&self, state: &State) -> Option<usize> {
         let (count, threads) = (state.lanes.len(), usize::from(self.settings.limits.requests_max));
-        let open_max = if count > 1 { threads.div_ceil(2) } else { threads };
+        let (open_max, kept) = match count.max(self.gateway.services()) > 1 {
+            true => (threads.div_ceil(2), threads / 4),
+            false => (threads, 0),
+        };
+        let open: usize = state.lanes.iter().map(|lane| lane.open).sum();
+        let may = |lane: &Lane| {
+            lane.open < open_max && (lane.open == 0 || threads.saturating_sub(open) > kept)
+        };
         let all = (0..count).map(|at| (state.turn + at) % count);
         let mut all = all.filter(|&at| !state.lanes[at].waiting.is_empty());
-        all.find(|&at| state.lanes[at].open < open_max)
+        all.find(|&at| may(&state.lanes[at]))
     }
 
     /// The answer to an order, and the effect of a request on its service.
@@ -370,7 +389,7 @@ impl Platform {
                     tell!(event::PLATFORM_AWAY, platform, words);
                 }
                 *last_fault = Some(words);
-                Notified::Later { rest_ms }
+                self.later(rest_ms, pauses)
             }
             Verdict::Denied(words, _) => {
                 outcomes.denied += 1;
@@ -381,19 +400,19 @@ impl Platform {
                     *denied = Some(words.clone());
                 }
                 *last_fault = Some(words);
-                Notified::Later { rest_ms }
+                self.later(rest_ms, pauses)
             }
         };
         drop(state);
         // A thread waits for a lane that had too many requests.
         self.came.notify_one();
-        self.put_off(put_off.into(), rest_ms);
+        self.put_off(put_off.into(), self.later(rest_ms, pauses));
         notified
     }
 
-    fn put_off(&self, orders: Vec<(Box<NotificationOrder>, NotifiedReply)>, rest_ms: u32) {
+    fn put_off(&self, orders: Vec<(Box<NotificationOrder>, NotifiedReply)>, answer: Notified) {
         self.state().outcomes.postponed += orders.len() as u64;
-        orders.into_iter().for_each(|(_, reply)| reply(Notified::Later { rest_ms }));
+        orders.into_iter().for_each(|(_, reply)| reply(answer.clone()));
     }
 
     pub fn status(&self) -> PlatformStatus {

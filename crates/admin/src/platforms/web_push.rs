@@ -152,6 +152,10 @@ impl Gateway for WebPush {
         self.entry(origin(token.split(' ').next().unwrap_or_default())).unwrap_or_default()
     }
 
+    fn services(&self) -> usize {
+        self.endpoints.len()
+    }
+
     fn check(&self, token: &str) -> Result<(), String> {
         let subscription = subscription(token)?;
         let origin = origin(subscription.endpoint);
@@ -386,7 +390,8 @@ mod tests {
         let token = format!("https://fcm.googleapis.com/fcm/send/< {PUBLIC} {SECRET}");
         let sample = crate::platforms::samples::push();
         let device = model::id::DeviceId::parse("d").expect("a name");
-        let message = Message { token: &token, device: &device, push: &sample, now_s: 1 };
+        let message =
+            Message { token: &token, device: &device, push: &sample, now_s: 1 };
         let mut wire = Wire { agent: outward::agent(1_000, false), http2: None };
         let verdict = push.send(&mut wire, &message);
         assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");

@@ -182,7 +182,7 @@ impl Chat {
             Notified::Taken { .. } => End::Told,
             Notified::Refused => End::Refused,
             Notified::Failing => End::Later,
-            Notified::Later { rest_ms } => {
+            Notified::Later { rest_ms } | Notified::Resting { rest_ms } => {
                 if way == Way::Gateway {
                     let rests = now.after(millis(*rest_ms));
                     self.pushes.gateway_rests = self.pushes.gateway_rests.max(rests);
@@ -245,7 +245,7 @@ impl Chat {
                 owing.service(name).fails = round.rows.address.clone();
                 Vec::new()
             }
-            Notified::Later { .. } | Notified::Refused => Vec::new(),
+            Notified::Later { .. } | Notified::Resting { .. } | Notified::Refused => Vec::new(),
         }
     }
 }

@@ -411,7 +411,9 @@ impl Chat {
             Notified::Taken { gone } if gone.is_empty() => {
                 Ok(Some(ChatDelivery::PushCode { number }))
             }
-            Notified::Later { .. } | Notified::Failing => Err(ChatFault::Busy),
+            Notified::Later { .. } | Notified::Resting { .. } | Notified::Failing => {
+                Err(ChatFault::Busy)
+            }
             Notified::Taken { .. } | Notified::Refused => Err(ChatFault::UnknownDevice),
         };
         self.chore_over(inbox, result, fx);

@@ -42,8 +42,6 @@ pub(crate) struct Address {
     pub step: Step,
     /// Nothing goes to the platform before.
     pub rests_until: Instant,
-    /// Whether a timer of the address is running.
-    pub timed: bool,
 }
 
 /// The addresses, by the slots of their devices.
@@ -89,8 +87,8 @@ impl Platforms {
 
     /// Restores an address.
     pub fn restore(&mut self, slot: u32, token: Arc<PlatformToken>, through: Seq) {
-        let (step, rests_until, timed) = (Step::Idle, Instant::default(), false);
-        self.0.insert(slot, Address { token, through, step, rests_until, timed });
+        let (step, rests_until) = (Step::Idle, Instant::default());
+        self.0.insert(slot, Address { token, through, step, rests_until });
     }
 
     /// Removes an address.

@@ -235,6 +235,67 @@ fn what_is_said_of_a_token_holds_for_no_later_one() {
 }
 
 #[test]
+fn no_body_is_read_for_a_platform_that_rests() {
+    let mut world = harness();
+    ["a", "b", "c"].into_iter().for_each(|name| away(&mut world, name));
+    world.pass_ms(AWAY_MS);
+    let first = world.give("a");
+    let (number, ..) = only(&mut world);
+    let read = world.log.read;
+    say(&mut world, number, Notified::Resting { rest_ms: 60_000 });
+    let others = ["b", "c"].map(|name| world.give(name));
+    world.pass_ms(59_000);
+    assert_eq!((ids(&mut world), world.log.read), (vec![], read));
+    world.pass_ms(40_000);
+    let mut all = ids(&mut world);
+    all.sort();
+    assert_eq!(all, [first, others[0], others[1]]);
+}
+
+#[test]
+fn a_shorter_wait_is_not_held_up_by_the_timer_of_a_longer_one() {
+    let mut world = harness();
+    away(&mut world, "a");
+    world.pass_ms(AWAY_MS);
+    let push = world.give("a");
+    let (number, ..) = only(&mut world);
+    say(&mut world, number, Notified::Later { rest_ms: 600_000 });
+    let seat = world.seat("a");
+    register(&mut world, "a", "t2");
+    world.close(&seat);
+    world.pass_ms(AWAY_MS + 2_000);
+    let (_, token, id) = only(&mut world);
+    assert_eq!((&*token, id), ("t2", push));
+}
+
+#[test]
+fn a_device_that_waits_for_a_place_and_leaves_its_platform_is_reached_by_the_next_one() {
+    let mut world = harness();
+    for n in 0..1_100 {
+        away(&mut world, &format!("d{n}"));
+    }
+    world.pass_ms(AWAY_MS);
+    let pushes: Vec<_> = (0..1_100).map(|n| world.give(&format!("d{n}"))).collect();
+    assert_eq!(orders(&mut world).len(), 1_024);
+    for _ in 0..3 {
+        set(&mut world, "d1099", None);
+        register(&mut world, "d1099", "t3");
+    }
+    set(&mut world, "d1098", None);
+    let mut last = Vec::new();
+    for number in 1.. {
+        say(&mut world, number, taken());
+        last.extend(ids(&mut world));
+        if number > 4_000 || last.len() == 75 {
+            break;
+        }
+    }
+    assert_eq!(last.iter().filter(|id| **id == pushes[1_099]).count(), 1, "once");
+    assert!(!last.contains(&pushes[1_098]), "it has no platform any more");
+    world.hub.audit();
+}
+
+#[test]
 fn a_device_that_the_server_sends_away_is_not_reached_elsewhere() {
     let mut world = harness();
     away(&mut world, "a");

@@ -116,6 +116,11 @@ pub enum Notified {
         /// Milliseconds.
         rest_ms: u32,
     },
+    /// The platform rests: it takes no order of any device before this time has passed.
+    Resting {
+        /// Milliseconds.
+        rest_ms: u32,
+    },
     /// The carrier cannot deliver now: retry. If it never can, the device gets no more
     /// notifications.
     Failing,

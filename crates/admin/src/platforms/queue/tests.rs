@@ -17,6 +17,7 @@ const ROOM: usize = 64;
 struct Scripted {
     came: Mutex<SyncSender<String>>,
     verdicts: Mutex<Receiver<Verdict>>,
+    services: usize,
 }
 
 impl Gateway for Scripted {
@@ -26,6 +27,10 @@ impl Gateway for Scripted {
 
     fn service<'a>(&'a self, token: &'a str) -> &'a str {
         &token[..1]
+    }
+
+    fn services(&self) -> usize {
+        self.services
     }
 
     fn check(&self, _: &str) -> Result<(), String> {
@@ -47,11 +52,16 @@ struct World {
 }
 
 fn world(limits: PlatformLimits) -> World {
+    world_of(2, limits)
+}
+
+fn world_of(services: usize, limits: PlatformLimits) -> World {
     let now_ms = Arc::new(AtomicU64::new(1_800_000_000_000));
     let clock = now_ms.clone();
     let wall_ms: WallClock = Arc::new(move || clock.load(Ordering::Relaxed));
     let ((came, taken), (verdicts, said)) = (sync_channel(ROOM), sync_channel(ROOM));
-    let gateway = Box::new(Scripted { came: Mutex::new(came), verdicts: Mutex::new(said) });
+    let (came, verdicts_said) = (Mutex::new(came), Mutex::new(said));
+    let gateway = Box::new(Scripted { came, verdicts: verdicts_said, services });
     let service = PlatformService::Fcm { account: Vec::new(), url: String::new() };
     let name = "web".into();
     let settings = PlatformSettings { name, service, authorities: None, proxied: false, limits };
@@ -96,7 +106,7 @@ impl World {
 
     fn rests_ms(&self, token: &str) -> u32 {
         match self.offer(token) {
-            Err(Notified::Later { rest_ms }) => rest_ms,
+            Err(Notified::Later { rest_ms } | Notified::Resting { rest_ms }) => rest_ms,
             other => panic!("it does not rest: {other:?}"),
         }
     }
@@ -220,6 +230,34 @@ fn a_service_that_hangs_leaves_half_of_the_threads_to_the_others() {
 }
 
 #[test]
+fn the_only_service_of_a_platform_rests_for_all_devices() {
+    let world = world_of(1, limits());
+    let Notified::Resting { rest_ms } = world.send("a", failed(None)) else { panic!("it rests") };
+    assert_eq!(world.offer("a2"), Err(Notified::Resting { rest_ms }));
+    world.pass_ms(rest_ms.into());
+    let stray = Verdict::Failed("429".into(), Whose::ThisToken, None);
+    assert_eq!(world.send("a", stray), later(1_000), "the fault of one device");
+}
+
+#[test]
+fn two_services_that_hang_leave_threads_to_a_third() {
+    let world = world(PlatformLimits { requests_max: 8, ..limits() });
+    assert_eq!(world.send("c", Verdict::Accepted), Notified::Taken { gone: vec![] });
+    for service in ["a", "b"] {
+        (0..5).for_each(|_| assert_eq!(world.offer(service), Ok(())));
+    }
+    let hanging: Vec<_> = (0..6).map(|_| world.came.recv().expect("it came")).collect();
+    assert!(hanging.iter().all(|it| it == "a" || it == "b"), "{hanging:?}");
+    assert_eq!(world.offer("c"), Ok(()));
+    assert_eq!(world.came.recv().expect("it came"), "c", "and no seventh one of the others");
+    assert_eq!(world.platform.status().waiting, 4);
+    for _ in 0..11 {
+        world.verdicts.send(Verdict::Accepted).expect("the gateway waits");
+        assert_eq!(world.answered(), Notified::Taken { gone: vec![] });
+    }
+}
+
+#[test]
 fn refused_credentials_are_an_alarm_until_a_push_is_accepted() {
     let world = world(limits());
     let denied = |whose| Verdict::Denied("403".into(), whose);
@@ -272,13 +310,13 @@ fn a_limit_of_one_device_pauses_its_service_when_several_in_a_row_meet_it() {
 
 #[test]
 fn an_older_request_that_is_accepted_ends_no_pause() {
-    let world = world(PlatformLimits { requests_max: 2, ..limits() });
+    let world = world_of(1, PlatformLimits { requests_max: 2, ..limits() });
     for token in ["a1", "a2"] {
         assert_eq!(world.offer(token), Ok(()));
         assert_eq!(world.came.recv().expect("it came"), token);
     }
     world.verdicts.send(failed(Some(90_000))).expect("the gateway waits");
-    assert_eq!(world.answered(), later(90_000));
+    assert_eq!(world.answered(), Notified::Resting { rest_ms: 90_000 });
     world.verdicts.send(Verdict::Accepted).expect("the gateway waits");
     assert_eq!(world.answered(), Notified::Taken { gone: vec![] });
     assert_eq!(world.rests_ms("a"), 90_000);
@@ -289,7 +327,7 @@ fn an_older_request_that_is_accepted_ends_no_pause() {
 
 #[test]
 fn requests_that_fail_together_are_one_failure() {
-    let world = world(PlatformLimits { requests_max: 8, ..limits() });
+    let world = world_of(1, PlatformLimits { requests_max: 8, ..limits() });
     for at in 0..8 {
         let token = format!("a{at}");
         assert_eq!(world.offer(&token), Ok(()));
@@ -304,7 +342,7 @@ fn requests_that_fail_together_are_one_failure() {
 
 #[test]
 fn a_thread_that_waits_for_the_rate_leaves_no_order_to_sleeping_ones() {
-    let world = world(PlatformLimits { requests_max: 3, rate_per_s: 1_000, ..limits() });
+    let world = world_of(1, PlatformLimits { requests_max: 3, rate_per_s: 1_000, ..limits() });
     let tokens = ["a1", "a2", "a3"];
     tokens.iter().for_each(|token| assert_eq!(world.offer(token), Ok(())));
     for token in tokens {
