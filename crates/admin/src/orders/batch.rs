@@ -190,7 +190,14 @@ impl TemplateBody {
         let notification = |it: &NotificationBody| {
             let (title, body) = (of(&it.title)?, of(&it.body)?);
             let (image, link) = (of(&it.image)?, of(&it.link)?);
-            Ok::<_, String>(NotificationBody { title, body, image, link, ..it.clone() })
+            let mut platforms = it.platforms.clone();
+            for (_, part) in platforms.iter_mut().flat_map(|platforms| platforms.all()) {
+                let Some(part) = part else { continue };
+                for text in [&mut part.title, &mut part.body, &mut part.image, &mut part.link] {
+                    *text = of(text)?;
+                }
+            }
+            Ok::<_, String>(NotificationBody { title, body, image, link, platforms, ..it.clone() })
         };
         Ok((self.notification.as_ref().map(notification).transpose()?, of(&self.body)?))
     }

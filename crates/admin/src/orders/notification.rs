@@ -42,6 +42,72 @@ pub(crate) struct NotificationBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = TEXT_BYTES_MAX))]
     pub(crate) category: Option<String>,
+    /// What is different on a platform.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) platforms: Option<Box<PlatformNotifications>>,
+}
+
+/// What is different in a notification on each platform. A device that gets the push over its own
+/// connection gets all of it.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PlatformNotifications {
+    /// Through Firebase Cloud Messaging.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) android: Option<NotificationPart>,
+    /// Through Apple's service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ios: Option<NotificationPart>,
+    /// Through Web Push.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) web: Option<NotificationPart>,
+    /// Through Huawei Push Kit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) huawei: Option<NotificationPart>,
+    /// Through Xiaomi Mi Push.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) xiaomi: Option<NotificationPart>,
+}
+
+/// Fields that replace those of a notification; the others stay.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Default)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NotificationPart {
+    /// The title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = TEXT_BYTES_MAX))]
+    pub(crate) title: Option<String>,
+    /// The text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = TEXT_BYTES_MAX))]
+    pub(crate) body: Option<String>,
+    /// The number on the app's icon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    badge: Option<u32>,
+    /// Name of a sound of the app, or `default`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = TEXT_BYTES_MAX))]
+    sound: Option<String>,
+    /// URL of an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = TEXT_BYTES_MAX))]
+    pub(crate) image: Option<String>,
+    /// URL that a tap opens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = TEXT_BYTES_MAX))]
+    pub(crate) link: Option<String>,
+    /// Category; on Android the channel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = TEXT_BYTES_MAX))]
+    category: Option<String>,
+}
+
+impl PlatformNotifications {
+    /// Each platform's name and part.
+    pub(crate) fn all(&mut self) -> [(&'static str, &mut Option<NotificationPart>); 5] {
+        let PlatformNotifications { android, ios, web, huawei, xiaomi } = self;
+        [("android", android), ("ios", ios), ("web", web), ("huawei", huawei), ("xiaomi", xiaomi)]
+    }
 }
 
 /// The body of a push with a notification.
@@ -58,27 +124,66 @@ pub(crate) struct PushDocument {
 }
 
 impl NotificationBody {
+    /// The notification as a platform shows it.
+    pub(crate) fn on(mut self, platform: &str) -> NotificationBody {
+        let Some(mut platforms) = self.platforms.take() else { return self };
+        let part = platforms.all().into_iter().find(|(name, _)| *name == platform);
+        let Some(part) = part.and_then(|(_, part)| part.take()) else { return self };
+        NotificationBody {
+            title: part.title.or(self.title),
+            body: part.body.or(self.body),
+            badge: part.badge.or(self.badge),
+            sound: part.sound.or(self.sound),
+            image: part.image.or(self.image),
+            link: part.link.or(self.link),
+            category: part.category.or(self.category),
+            platforms: None,
+        }
+    }
+
     /// Checks that it says something, and nothing too long.
     pub(crate) fn check(&self) -> Result<(), Fault> {
-        let texts = [
-            ("title", &self.title),
-            ("body", &self.body),
-            ("sound", &self.sound),
-            ("image", &self.image),
-            ("link", &self.link),
-            ("category", &self.category),
-        ];
-        let is_long =
-            |text: &Option<String>| text.as_ref().is_some_and(|text| text.len() > TEXT_BYTES_MAX);
-        if let Some((name, _)) = texts.iter().find(|(_, text)| is_long(text)) {
-            return Err(Fault::bad(format!(
-                "`notification.{name}` must have at most {TEXT_BYTES_MAX} bytes"
-            )));
+        check_texts(
+            "notification",
+            [
+                ("title", &self.title),
+                ("body", &self.body),
+                ("sound", &self.sound),
+                ("image", &self.image),
+                ("link", &self.link),
+                ("category", &self.category),
+            ],
+        )?;
+        let mut platforms = self.platforms.clone().unwrap_or_default();
+        for (platform, part) in platforms.all() {
+            let Some(it) = part else { continue };
+            check_texts(
+                &format!("notification.platforms.{platform}"),
+                [
+                    ("title", &it.title),
+                    ("body", &it.body),
+                    ("sound", &it.sound),
+                    ("image", &it.image),
+                    ("link", &it.link),
+                    ("category", &it.category),
+                ],
+            )?;
         }
         match self.title.is_none() && self.body.is_none() && self.badge.is_none() {
             true => Err(Fault::bad("`notification` needs `title`, `body` or `badge`")),
             false => Ok(()),
         }
+    }
+}
+
+fn check_texts(of: &str, texts: [(&str, &Option<String>); 6]) -> Result<(), Fault> {
+    let is_long =
+        |text: &Option<String>| text.as_ref().is_some_and(|text| text.len() > TEXT_BYTES_MAX);
+    match texts.iter().find(|(_, text)| is_long(text)) {
+        Some((name, _)) => {
+            Err(Fault::bad(format!("`{of}.{name}` must have at most {TEXT_BYTES_MAX} bytes")))
+        }
+        None => Ok(()),
     }
 }
 

@@ -118,6 +118,10 @@ impl Gateway for Apns {
         "apns"
     }
 
+    fn platform(&self) -> &'static str {
+        "ios"
+    }
+
     fn check(&self, token: &str) -> Result<(), String> {
         match token.bytes().all(|b| b.is_ascii_hexdigit()) {
             true => Ok(()),

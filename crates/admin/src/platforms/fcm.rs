@@ -95,6 +95,10 @@ impl Gateway for Fcm {
         "fcm"
     }
 
+    fn platform(&self) -> &'static str {
+        "android"
+    }
+
     fn send(&self, wire: &mut Wire, message: &Message<'_>) -> Verdict {
         let access = match self.access(wire, message.now_s) {
             Ok(access) => access,
@@ -188,7 +192,8 @@ mod tests {
     fn a_push_lives_as_long_as_the_service_takes() {
         let device = model::id::DeviceId::parse("d").expect("a name");
         let push = crate::platforms::samples::push();
-        let message = Message { token: "t", device: &device, push: &push, now_s: 1 };
+        let message =
+            Message { platform: "android", token: "t", device: &device, push: &push, now_s: 1 };
         assert_eq!(told(&message, Content::default(), false)["android"]["ttl"], "2419200s");
     }
 

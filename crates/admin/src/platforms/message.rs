@@ -15,6 +15,8 @@ use sha2::{Digest, Sha256};
 
 /// A push on its way to a platform.
 pub(super) struct Message<'a> {
+    /// Name of its platform in notifications.
+    pub platform: &'a str,
     /// The device's address.
     pub token: &'a str,
     /// The device.
@@ -59,7 +61,8 @@ impl Message<'_> {
             && let Ok(document) = serde_json::from_slice(&self.push.body)
         {
             let PushDocument { notification, data, data_base64 } = document;
-            return Content { notification: Some(notification), data, data_base64 };
+            let notification = Some(notification.on(self.platform));
+            return Content { notification, data, data_base64 };
         }
         match std::str::from_utf8(&self.push.body) {
             Ok(text) => Content { data: Some(text.into()), ..Content::default() },
@@ -144,7 +147,7 @@ mod tests {
 
     fn with<T>(push: &Push, look: impl FnOnce(&Message<'_>) -> T) -> T {
         let device = DeviceId::parse("d").expect("allowed");
-        look(&Message { token: "t", device: &device, push, now_s: 1_400 })
+        look(&Message { platform: "web", token: "t", device: &device, push, now_s: 1_400 })
     }
 
     fn document(push: &Push, bytes_max: usize) -> Value {
@@ -175,6 +178,18 @@ mod tests {
         assert_eq!(document(&both, 80), with_names(json!({"fetch": true})));
         // A body that is no document, whatever the push says.
         assert_eq!(document(&push(b"{}", true), 4_096), with_names(json!({"data": "{}"})));
+    }
+
+    #[test]
+    fn a_platform_shows_what_is_different_for_it() {
+        let platforms = json!({"web": {"title": "Web", "badge": 2}, "ios": {"body": "iOS"}});
+        let all = json!({"notification": {"title": "News", "body": "b", "platforms": platforms}});
+        let shown = json!({"title": "Web", "body": "b", "badge": 2});
+        let told = document(&push(all.to_string().as_bytes(), true), 4_096);
+        assert_eq!(told["notification"], shown);
+        let all = json!({"notification": {"title": "News", "platforms": {"ios": {"body": "b"}}}});
+        let told = document(&push(all.to_string().as_bytes(), true), 4_096);
+        assert_eq!(told["notification"], json!({"title": "News"}));
     }
 
     #[test]

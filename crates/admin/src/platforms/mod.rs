@@ -196,6 +196,11 @@ trait Gateway: Send + Sync {
     /// The word in the configuration.
     fn kind(&self) -> &'static str;
 
+    /// The word in `platforms` of a notification.
+    fn platform(&self) -> &'static str {
+        self.kind()
+    }
+
     /// The public key that subscribers need.
     fn public_key(&self) -> Option<String> {
         None

@@ -242,7 +242,9 @@ impl Platform {
                 continue;
             };
             let now_s = (self.wall_ms)() / 1_000;
-            let message = Message { token: &token.token, device: &device, push: &push, now_s };
+            let (platform, token_text) = (self.gateway.platform(), &*token.token);
+            let message =
+                Message { platform, token: token_text, device: &device, push: &push, now_s };
             reply(match push.expired(u32::try_from(now_s).unwrap_or(u32::MAX)) {
                 _ if withdrawal.is_withdrawn() => self.unsent(&token.token),
                 true => self.judged(&token.token, Verdict::Refused("it has expired".into())),

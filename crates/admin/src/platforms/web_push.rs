@@ -144,6 +144,10 @@ impl Gateway for WebPush {
         "webpush"
     }
 
+    fn platform(&self) -> &'static str {
+        "web"
+    }
+
     fn public_key(&self) -> Option<String> {
         Some(self.public.clone())
     }
@@ -391,7 +395,7 @@ mod tests {
         let sample = crate::platforms::samples::push();
         let device = model::id::DeviceId::parse("d").expect("a name");
         let message =
-            Message { token: &token, device: &device, push: &sample, now_s: 1 };
+            Message { platform: "web", token: &token, device: &device, push: &sample, now_s: 1 };
         let mut wire = Wire { agent: outward::agent(1_000, false), http2: None };
         let verdict = push.send(&mut wire, &message);
         assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");

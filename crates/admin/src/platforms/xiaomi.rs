@@ -124,7 +124,8 @@ mod tests {
         assert_eq!(xiaomi.check("abc+/="), Ok(()));
         assert!(xiaomi.check("a,b").is_err());
         let (push, device) = (push(), DeviceId::parse("d").expect("a name"));
-        let message = Message { token: "t", device: &device, push: &push, now_s: 1 };
+        let message =
+            Message { platform: "xiaomi", token: "t", device: &device, push: &push, now_s: 1 };
         let form = xiaomi.form(&message);
         assert!(form.contains(&("time_to_live", "1209600000".into())), "{form:?}");
     }
