@@ -512,6 +512,14 @@ impl Jobs {
                 removed.into_iter().for_each(|(of, seq)| log.remove(of, vec![seq], fx));
                 continue;
             }
+            // A device that stored the push is not through with it.
+            let settled: Vec<Settled> = settled
+                .into_iter()
+                .filter(|ended| ended.end.is_some() || ended.seq.is_some())
+                .collect();
+            if settled.is_empty() {
+                continue;
+            }
             let mut ends = Ends::default();
             settled.iter().filter_map(|ended| ended.end).for_each(|end| ends[end] += 1);
             job.told.iter_mut().zip(ends).for_each(|(told, more)| *told += more);

@@ -349,8 +349,8 @@ fn without_room_for_lines_an_open_push_is_counted_all_the_same() {
     // A row of one line has 66.
     let limits = limited(|pushes| pushes.outcomes_bytes_max = 66);
     let mut world = HubHarness::with(product(), Settings { limits, ..settings() });
-    let seats: Vec<_> = (0..3).map(|n| world.seat(&format!("d{n}"))).collect();
-    let push = track(&mut world, names(0..3));
+    let seats: Vec<_> = (0..4).map(|n| world.seat(&format!("d{n}"))).collect();
+    let push = track(&mut world, names(0..4));
     rest(&mut world);
     for seat in &seats[..2] {
         world.ack(seat, &[push]);
@@ -358,7 +358,7 @@ fn without_room_for_lines_an_open_push_is_counted_all_the_same() {
     }
     let check = |world: &mut HubHarness, delivered| {
         let counts = world.counts(push);
-        assert_eq!((counts.matched, counts.delivered), (3, delivered), "{counts:?}");
+        assert_eq!((counts.matched, counts.delivered), (4, delivered), "{counts:?}");
         let page = part(world, push, (0, 100), None);
         assert_eq!((page.lines.len(), page.is_cut), (1, true));
         world.hub.audit();
@@ -368,9 +368,14 @@ fn without_room_for_lines_an_open_push_is_counted_all_the_same() {
     say(&mut world, &opened, 1, push, PushReport::Opened);
     assert_eq!(world.counts(push).opened, 1);
     check(&mut world, 2);
+    world.close(&seats[3]);
+    rest(&mut world);
+    assert_eq!(world.counts(push).stored, 1);
     world.restart();
     rest(&mut world);
     check(&mut world, 2);
+    let waiting = world.state("d3").map(|state| state.waiting);
+    assert_eq!(waiting, Some(1), "a device that stored it is not through with it");
     let seat = world.seat("d2");
     world.ack(&seat, &[push]);
     world.pass_ms(250);
