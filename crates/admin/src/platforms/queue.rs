@@ -312,7 +312,8 @@ impl Platform {
     /// The next lane from which an order may be taken.
     fn ready(&self, state: &State) -> Option<usize> {
         let (count, threads) = (state.lanes.len(), usize::from(self.settings.limits.requests_max));
-        let (open_max, kept) = match count.max(self.gateway.services()) > 1 {
+        // A service that is alone so far has all threads.
+        let (open_max, kept) = match count > 1 {
             true => (threads.div_ceil(2), threads / 4),
             false => (threads, 0),
         };

@@ -258,6 +258,17 @@ fn two_services_that_hang_leave_threads_to_a_third() {
 }
 
 #[test]
+fn a_service_has_all_threads_until_another_one_is_used() {
+    let world = world(PlatformLimits { requests_max: 4, ..limits() });
+    (0..4).for_each(|_| assert_eq!(world.offer("a"), Ok(())));
+    (0..4).for_each(|_| assert_eq!(world.came.recv().expect("it came"), "a"));
+    for _ in 0..4 {
+        world.verdicts.send(Verdict::Accepted).expect("the gateway waits");
+        assert_eq!(world.answered(), Notified::Taken { gone: vec![] });
+    }
+}
+
+#[test]
 fn refused_credentials_are_an_alarm_until_a_push_is_accepted() {
     let world = world(limits());
     let denied = |whose| Verdict::Denied("403".into(), whose);
