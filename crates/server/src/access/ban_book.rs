@@ -392,6 +392,11 @@ impl Bans for BanBook {
         self.list.bans(clock::unix_s(), &whom, BanAct::Refuses)
     }
 
+    fn refuses_client(&self, client: &str) -> bool {
+        let whom = guard::bans::BanQuery { address: None, client: Some(client), user: None };
+        self.list.bans(clock::unix_s(), &whom, BanAct::Refuses)
+    }
+
     fn login_failed(&self, address: IpAddr, user: Option<&str>) {
         BanBook::login_failed(self, clock::unix_s(), address, "http", (user, None));
     }

@@ -180,6 +180,12 @@ pub trait Bans: Send + Sync {
     /// counted. Does not block.
     fn refuses(&self, address: Option<IpAddr>, user: Option<&str>) -> bool;
 
+    /// Whether a client or device with this name is refused. A refusal is counted. Does not block.
+    fn refuses_client(&self, client: &str) -> bool {
+        let _ = client;
+        false
+    }
+
     /// A login by HTTP failed. Does not block.
     fn login_failed(&self, address: IpAddr, user: Option<&str>) {
         let _ = (address, user);
