@@ -300,6 +300,7 @@ impl Shared {
             Ok(Ok(Answer::Push(PushAnswer::ListsFull))) => Err(Fault::lists_full()),
             Ok(Ok(Answer::Push(PushAnswer::NotTracked))) => Err(Fault::not_tracked()),
             Ok(Ok(Answer::Push(PushAnswer::TokenRefused))) => Err(Fault::device_token()),
+            Ok(Ok(Answer::Push(PushAnswer::NoReports))) => Err(Fault::no_reports()),
             Ok(Ok(Answer::Push(PushAnswer::TooManyReports))) => Err(Fault::too_many_reports()),
             Ok(Ok(Answer::Push(PushAnswer::TimePassed))) => Err(Fault::bad(
                 "its time has passed, and no push was ordered with this `Idempotency-Key`",

@@ -142,7 +142,7 @@ impl Hub {
                 let of = (push, product.as_ref());
                 return self.list_outcomes(reply, of, &after, (kind, count), fx);
             }
-            PushCommand::Minutes(push) => self.minutes(push),
+            PushCommand::Minutes { push, product } => self.minutes(push, product.as_ref()),
             PushCommand::ReportPush { product, device, token, push, report } => {
                 let names = (&product, &device);
                 return self.report_push(now, reply, names, &token.0, (push, report), fx);

@@ -252,10 +252,14 @@ impl Hub {
         };
         let reporting = |pending: &PendingCall| match pending {
             PendingCall::Report(waiting) => usize::from(waiting.key() == key),
+            PendingCall::Reports { reports, .. } => {
+                reports.iter().filter(|waiting| waiting.key() == key).count()
+            }
             _ => 0,
         };
         assert_eq!(self.log.pending().map(of).sum::<usize>(), asked, "asked");
         let waiting: usize = self.log.pending().map(reporting).sum();
+        let waiting = waiting + self.jobs.gathered_of(key);
         assert_eq!(waiting, reports, "Reports that wait");
     }
 }

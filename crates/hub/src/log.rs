@@ -52,6 +52,7 @@ impl Load {
             }
             PendingCall::Row(_) | PendingCall::Kicked { .. } => (&mut self.rows, 1),
             PendingCall::Report(_) => (&mut self.reports, 1),
+            PendingCall::Reports { reports, .. } => (&mut self.reports, reports.len()),
             PendingCall::Remove(..)
             | PendingCall::Cleanup(_)
             | PendingCall::Order(_)
@@ -112,9 +113,9 @@ impl LogCalls {
         self.load.rows < LogCalls::ROWS_MAX
     }
 
-    /// Whether another Report may wait for the log.
-    pub fn has_room_for_report(&self) -> bool {
-        self.load.reports < LogCalls::REPORTS_MAX
+    /// Whether another Report may wait for the log, beside those that are gathered for it.
+    pub fn has_room_for_report(&self, gathered: usize) -> bool {
+        self.load.reports + gathered < LogCalls::REPORTS_MAX
     }
 
     /// Whether the log refuses all writes until a restart.
@@ -261,9 +262,10 @@ mod tests {
         let load = Load { waits, pulls, rows, reports };
         let mut log = LogCalls { load, ..LogCalls::default() };
         assert!(log.has_room(1) && !log.has_room(2));
-        assert!(log.has_room_to_pull() && log.has_room_for_row() && log.has_room_for_report());
+        assert!(log.has_room_to_pull() && log.has_room_for_row());
+        assert!(log.has_room_for_report(0) && !log.has_room_for_report(1));
         log.load = Load { pulls: pulls + 1, rows: rows + 1, reports: reports + 1, waits };
-        assert!(!log.has_room_to_pull() && !log.has_room_for_row() && !log.has_room_for_report());
+        assert!(!log.has_room_to_pull() && !log.has_room_for_row() && !log.has_room_for_report(0));
         log.load.waits = LogCalls::WAITS_EASY - 1;
         assert!(log.is_easy());
         log.load.waits += 1;

@@ -120,7 +120,7 @@ impl Hub {
                     fx.peer_messages.push((from, OrderMessage::Close(id, keeps)));
                 }
             },
-            OrderMessage::Forget(id) => self.jobs.told_to_forget(id, &mut self.log, fx),
+            OrderMessage::Forget(id) => self.jobs.told_to_forget(id),
             OrderMessage::Close(id, keeps) => {
                 let is_change = self.jobs.at(id).is_some_and(|job| job.changes.is_some());
                 match is_change && !keeps {

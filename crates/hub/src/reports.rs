@@ -10,7 +10,6 @@
 use crate::log::LogCalls;
 use crate::log::durable::encode_event;
 use crate::log::pending::PendingCall;
-use crate::orders::outcomes::OutcomeRow;
 use crate::registry::Registry;
 use crate::{Effects, Hub};
 use base::slab::Key;
@@ -57,14 +56,27 @@ pub(crate) struct WaitingReport {
     key: Key,
     to: Answer,
     event: DeviceEvent,
-    /// The line about a tracked push, with the weight of its row.
-    line: Option<(DeviceStep, u64)>,
+    /// The line about a tracked push.
+    line: Option<DeviceStep>,
 }
 
 impl WaitingReport {
     /// The device that sent the Report.
     pub fn key(&self) -> Key {
         self.key
+    }
+
+    /// The line about a tracked push.
+    pub fn line(&self) -> Option<&DeviceStep> {
+        self.line.as_ref()
+    }
+
+    /// What the Report says about a push, if it is about one.
+    pub fn report(&self) -> Option<PushReport> {
+        match self.event.what {
+            DeviceWhat::Reported { report, .. } => Some(report),
+            _ => None,
+        }
     }
 }
 
@@ -85,7 +97,7 @@ impl Reports {
         now: Now,
         report: Report,
         registry: &mut Registry,
-        log: &mut LogCalls,
+        (log, gathered): (&mut LogCalls, usize),
         fx: &mut Effects,
     ) {
         let (key, seq) = (report.key, report.seq);
@@ -94,7 +106,7 @@ impl Reports {
         let term = device.term();
         let to = self.hooks_of(&registry.products.of(device.product).key);
         let waiting = device.extra.as_ref().map_or(0, |extra| extra.reports);
-        let has_room = waiting < REPORTS_WAITING_MAX && log.has_room_for_report();
+        let has_room = waiting < REPORTS_WAITING_MAX && log.has_room_for_report(gathered);
         let refusal = match to.is_empty() || has_room {
             true => take_quota(now, key, registry),
             false => Err(Refusal::Busy),
@@ -128,11 +140,11 @@ impl Reports {
     }
 
     /// Completes a Report after the log's answer. A stored one is published on the event feed even
-    /// if its connection has ended.
+    /// if its connection has ended, and once.
     pub fn kept(
         &self,
         waiting: WaitingReport,
-        is_stored: bool,
+        (is_stored, is_new): (bool, bool),
         registry: &mut Registry,
         fx: &mut Effects,
     ) {
@@ -140,7 +152,7 @@ impl Reports {
         let epoch = event.epoch;
         let counter = if is_stored { PushCounter::Reports } else { PushCounter::ReportsRefused };
         fx.counters.count(counter);
-        if is_stored {
+        if is_stored && is_new {
             fx.tell(event);
         }
         if let Some(device) = registry.at_mut(key) {
@@ -178,7 +190,8 @@ impl Hub {
     /// Handles a Report of a device that is online.
     pub(crate) fn report(&mut self, now: Now, report: Report, fx: &mut Effects) {
         let Some((what, push)) = PushReport::of_body(&report.body) else {
-            return self.reports.report(now, report, &mut self.registry, &mut self.log, fx);
+            let log = (&mut self.log, self.jobs.gathered());
+            return self.reports.report(now, report, &mut self.registry, log, fx);
         };
         let Report { key, seq, .. } = report;
         let Some(device) = self.registry.at(key) else { return };
@@ -205,6 +218,12 @@ impl Hub {
                 match self.registry.find(number, device.as_str()) {
                     _ if !(accepts && is_good) => PushAnswer::TokenRefused,
                     None => PushAnswer::Done(false),
+                    Some(key) if self.registry.at(key).is_some_and(|it| it.blocked()) => {
+                        PushAnswer::TokenRefused
+                    }
+                    Some(_) if step_us(self.registry.products.of(number)).is_none() => {
+                        PushAnswer::NoReports
+                    }
                     Some(key) => {
                         return self.report_on(now, key, of, Answer::Command(reply), fx);
                     }
@@ -214,7 +233,8 @@ impl Hub {
         fx.answers.push((reply, answer));
     }
 
-    /// Takes a report about a push: for a tracked one, once its line is stored.
+    /// Takes a report about a push: for a tracked one, once its line is stored. A line that finds
+    /// no room is missing, and the report counts nothing.
     fn report_on(
         &mut self,
         now: Now,
@@ -223,10 +243,21 @@ impl Hub {
         to: Answer,
         fx: &mut Effects,
     ) {
+        let names = self.registry.names(key).zip(self.registry.timeline(key));
+        let Some(((product, device), timeline)) = names else { return };
+        let of = self.jobs.at(push).filter(|job| job.product.as_ref() == Some(&product));
+        let is_sent = of.is_none_or(|job| job.open.as_ref().is_none_or(|open| open.is_kept));
+        let is_sent = is_sent && !self.jobs.is_scheduled(push);
+        let tracked = of.and_then(|job| job.tracked.as_ref());
+        let is_known = tracked.is_some_and(|tracked| tracked.has_reported(timeline, report));
+        let is_waiting = tracked.is_some_and(|tracked| tracked.is_waiting(timeline, report));
+        let is_tracked = tracked.is_some();
         let waiting = self.registry.at(key).and_then(|device| device.extra.as_ref());
         let waiting = waiting.map_or(0, |extra| extra.reports);
-        let has_room = waiting < REPORTS_WAITING_MAX && self.log.has_room_for_report();
-        let refusal = match has_room {
+        let has_room = waiting < REPORTS_WAITING_MAX
+            && self.log.has_room_for_report(self.jobs.gathered())
+            && !is_waiting;
+        let refusal = match has_room || !is_tracked {
             true => take_quota(now, key, &mut self.registry),
             false => Err(Refusal::Busy),
         };
@@ -234,21 +265,17 @@ impl Hub {
             fx.counters.count(PushCounter::ReportsRefused);
             return answer(to, Err(why), fx);
         }
-        let what = DeviceWhat::Reported { id: push, report };
-        let names = self.registry.names(key).zip(self.registry.timeline(key));
-        let Some(((product, device), timeline)) = names else { return };
-        let of = self.jobs.at(push).filter(|job| job.product.as_ref() == Some(&product));
-        let tracked = of.and_then(|job| job.tracked.as_ref());
-        if tracked.is_some_and(|tracked| tracked.has_reported(timeline, report)) {
+        // Nobody has opened a push that is still to be sent.
+        if is_known || !is_sent {
             return answer(to, Ok(()), fx);
         }
-        let line = DeviceStep { device, step: PushStep::Report(report), at_ms: now.wall_ms };
-        let row = match tracked.is_some() {
-            true => self.jobs.row_of_lines(push, std::iter::once(&line)),
-            false => None,
-        };
-        let (Some(row), Some(event)) = (row, self.registry.event(now, key, what.clone())) else {
-            self.jobs.reported(push, timeline, report);
+        let what = DeviceWhat::Reported { id: push, report };
+        let has_room = is_tracked && self.jobs.has_room_for_lines(push);
+        let event = self.registry.event(now, key, what.clone()).filter(|_| has_room);
+        let Some(event) = event else {
+            if is_tracked {
+                self.jobs.look(push, now.mono);
+            }
             fx.counters.count(PushCounter::Reports);
             self.registry.tell(now, key, || what, fx);
             return answer(to, Ok(()), fx);
@@ -256,9 +283,10 @@ impl Hub {
         if let Some(device) = self.registry.at_mut(key) {
             device.extra().reports += 1;
         }
-        let line = Some((line, OutcomeRow::weight(&row.key, &row.value)));
+        let step = PushStep::Report(report);
+        let line = Some(DeviceStep { device, step, at_ms: now.wall_ms });
         let waiting = WaitingReport { key, to, event, line };
-        self.log.write_outcomes(PendingCall::Report(waiting.into()), row, fx);
+        self.jobs.gather_report(now, (push, timeline), waiting, self.draining);
     }
 
     /// Completes a Report after the log's answer.
@@ -269,16 +297,13 @@ impl Hub {
         is_stored: bool,
         fx: &mut Effects,
     ) {
-        let (key, what) = (waiting.key, &waiting.event.what);
-        if let (Some((line, weight)), &DeviceWhat::Reported { id, report }) = (&waiting.line, what)
-        {
+        let (key, what, mut is_new) = (waiting.key, &waiting.event.what, true);
+        if let (Some(line), &DeviceWhat::Reported { id, report }) = (&waiting.line, what) {
             let (product, device) = (waiting.event.product.as_str(), line.device.as_str());
             let timeline = crate::timeline_of(self.settings.home, product, device);
-            let is_new = is_stored && self.jobs.reported(id, timeline, report);
-            let lines = std::iter::once(line).filter(|_| is_new);
-            self.jobs.lines_told(id, lines, *weight, is_stored);
+            is_new = self.jobs.report_told(id, (timeline, report), line, is_stored);
         }
-        self.reports.kept(waiting, is_stored, &mut self.registry, fx);
+        self.reports.kept(waiting, (is_stored, is_new), &mut self.registry, fx);
         self.registry.release(now, key);
     }
 }

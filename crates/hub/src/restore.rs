@@ -292,6 +292,7 @@ impl Hub {
         job.add(progress.ends);
         if let Some(tracked) = &mut job.tracked {
             tracked.is_cut |= progress.tracked == Some(true);
+            tracked.is_cut_told = tracked.is_cut;
         }
         self.restoring.orders.counted.insert((id, shard));
         match shard == self.settings.shard {
@@ -322,6 +323,10 @@ impl Hub {
         if adopts && !self.restoring.orders.counted.contains(&(id, shard)) {
             job.add(progress.ends);
             job.told.iter_mut().zip(progress.ends).for_each(|(told, more)| *told += more);
+        }
+        if let Some(tracked) = job.tracked.as_mut().filter(|_| adopts) {
+            tracked.is_cut |= progress.tracked == Some(true);
+            tracked.is_cut_told = tracked.is_cut;
         }
         if let Some(open) = &mut job.open {
             open.rows.push(key.into());
@@ -458,8 +463,11 @@ impl Hub {
         }
         let id = item.id;
         queue.insert(item);
-        // A kill came before the row that says that the push is stored there.
-        let lacks_line = is_counted && !self.restoring.orders.lined.contains(&(id, timeline));
+        // A kill came before the row that says that the push is stored there; or, if lines are
+        // missing, it found no room.
+        let lacks_line = is_counted
+            && !self.jobs.is_cut(id)
+            && !self.restoring.orders.lined.contains(&(id, timeline));
         let queue = match lacks_line && self.jobs.is_tracked(id) {
             true => {
                 self.settle_order(now, key, id, None, Some(Outcome::Stored));

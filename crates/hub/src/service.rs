@@ -132,6 +132,10 @@ impl Service for Hub {
             PendingCall::Report(waiting) => {
                 self.report_kept(now, *waiting, is_stored, fx);
             }
+            PendingCall::Reports { id, reports, weight } => {
+                self.jobs.reports_told(now, id, weight, is_stored);
+                reports.into_iter().for_each(|it| self.report_kept(now, it, is_stored, fx));
+            }
             PendingCall::Mark(bound) => self.epochs.marked(bound, result.map(|_| ())),
             PendingCall::Take(id) => {
                 if self.jobs.kept(id, result.map(|_| ()), fx) {

@@ -55,10 +55,17 @@ impl Line {
 }
 
 impl OutcomesPage {
-    /// The earliest lines of all parts, at most so many. Each part goes on behind its last line.
-    pub(crate) fn new(push: MessageId, parts: &[OutcomePart], count: usize) -> OutcomesPage {
+    /// The earliest lines of all parts, at most so many. Each part goes on behind its last line,
+    /// the others where the page before ended.
+    pub(crate) fn new(
+        push: MessageId,
+        mut places: Vec<u64>,
+        parts: &[OutcomePart],
+        count: usize,
+    ) -> OutcomesPage {
         let shards = parts.iter().map(|part| usize::from(part.shard) + 1).max().unwrap_or(1);
-        let (mut places, mut devices) = (vec![0; shards], Vec::new());
+        places.resize(shards.max(places.len()), 0);
+        let mut devices = Vec::new();
         let mut taken = vec![0; parts.len()];
         while devices.len() < count {
             let heads = parts.iter().zip(&taken).enumerate();
@@ -167,13 +174,13 @@ mod tests {
         let names = |page: &OutcomesPage| -> Vec<String> {
             page.devices.iter().map(|line| line.device.clone()).collect()
         };
-        let page = OutcomesPage::new(MessageId(7), &parts, 2);
+        let page = OutcomesPage::new(MessageId(7), vec![], &parts, 2);
         assert_eq!(names(&page), ["d2-0", "d0-0"]);
         assert_eq!((&*page.next, page.more, page.cut), ("65-78-67", true, true));
-        let page = OutcomesPage::new(MessageId(7), &parts, 1);
+        let page = OutcomesPage::new(MessageId(7), vec![], &parts, 1);
         assert_eq!((&*page.next, page.more), ("64-78-67", true));
-        let all = OutcomesPage::new(MessageId(7), &parts[..2], 9);
+        let all = OutcomesPage::new(MessageId(7), vec![9, 9, 9, 9], &parts[..2], 9);
         assert_eq!(names(&all), ["d2-0", "d0-0", "d0-1", "d0-2"]);
-        assert_eq!((&*all.next, all.more, all.cut), ("6e-0-67", false, false));
+        assert_eq!((&*all.next, all.more, all.cut), ("6e-9-67-9", false, false));
     }
 }

@@ -330,6 +330,12 @@ impl Fault {
         Fault { retry_after_s: Some(1), ..fault }
     }
 
+    /// The product takes no reports of its devices.
+    pub(crate) fn no_reports() -> Fault {
+        let message = "the product takes no reports: its reports_per_s is 0";
+        Fault::new(StatusCode::CONFLICT, "no_reports", message)
+    }
+
     /// A push names a segment that the product does not have.
     pub(crate) fn unknown_segment(name: &str) -> Fault {
         let message = format!(

@@ -307,8 +307,10 @@ fn general() -> Vec<Route> {
 /// What became of tracked pushes.
 #[rustfmt::skip] // a row a route
 fn outcomes() -> Vec<Route> {
-    use Of::{Free, Query};
-    use Refusal::{Busy, NoAnswer, NotFound, NotTracked, TooManyReports, Unauthorized};
+    use Of::Query;
+    use Refusal::{
+        Busy, Forbidden, NoAnswer, NoReports, NotFound, NotTracked, TooManyReports, Unauthorized,
+    };
     use Scope::{Push, Read};
     vec![
         get("/v1/pushes/{id}/devices", push_outcomes::devices)
@@ -320,15 +322,19 @@ fn outcomes() -> Vec<Route> {
                    goes on with `next` gets each line once, also while the push is under way, and \
                    `next` of the last page gets what happens afterwards."),
         get("/v1/pushes/{id}/minutes", push_outcomes::minutes)
-            .wants(&[Push, Read], Free).refuses(&[NotFound, NotTracked, Busy, NoAnswer])
+            .wants(&[Push, Read], Query).refuses(&[NotFound, NotTracked, Busy, NoAnswer])
             .told("pushMinutes", "What became of a tracked push, by minute",
                 "The minutes in which something happened, the first one first.")
-            .more("At most 1,440 minutes of each shard; older ones are added to the first."),
+            .more("Of what has a line; at most 1,440 minutes of each shard, older ones are added to \
+                   the first."),
         post("/v1/reports", push_outcomes::report)
-            .refuses(&[Unauthorized, NotFound, TooManyReports, Busy, NoAnswer])
+            .refuses(&[
+                Unauthorized, Forbidden, NotFound, NoReports, TooManyReports, Busy, NoAnswer,
+            ])
             .told("reportPush", "A device reports that its user opened or dismissed a push",
-                "It is taken: on stable storage, if the push is tracked.")
-            .more("Needs no token of the API: the body has the bearer token of the device."),
+                "It is taken: on stable storage, if the push is tracked and its line has room.")
+            .more("Needs no token of the API: the body has the bearer token of the device. The \
+                   server does not check whether the device got the push."),
     ]
 }
 

@@ -16,6 +16,15 @@ const PLACES_MAX: usize = 256;
 /// Longest bearer token, bytes: with the name of a user in hexadecimal digits.
 const TOKEN_BYTES_MAX: usize = 512;
 
+/// Query of `GET /v1/pushes/{id}/minutes`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MinutesQuery {
+    /// Only if the push is for devices of this product.
+    #[schemars(with = "Option<ProductName>")]
+    pub(crate) product: Option<String>,
+}
+
 /// Query of `GET /v1/pushes/{id}/devices`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

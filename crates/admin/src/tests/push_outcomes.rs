@@ -26,20 +26,20 @@ fn answer(command: &Command) -> Answer {
             let part = OutcomePart { shard: 0, from, lines, end, more, is_cut };
             PushAnswer::Outcomes(Some(vec![part]))
         }
-        PushCommand::Minutes(MessageId(5)) => {
+        PushCommand::Minutes { push: MessageId(5), .. } => {
             let mut counts = [0; StepKind::ALL.len()];
             counts[StepKind::Opened as usize] = 3;
             PushAnswer::Minutes(Some(vec![PushMinute { minute: 2, counts }]))
         }
-        PushCommand::Outcomes { push: MessageId(6), .. } | PushCommand::Minutes(MessageId(6)) => {
-            PushAnswer::NotTracked
-        }
+        PushCommand::Outcomes { push: MessageId(6), .. }
+        | PushCommand::Minutes { push: MessageId(6), .. } => PushAnswer::NotTracked,
         PushCommand::Outcomes { .. } => PushAnswer::Outcomes(None),
-        PushCommand::Minutes(_) => PushAnswer::Minutes(None),
+        PushCommand::Minutes { .. } => PushAnswer::Minutes(None),
         PushCommand::ReportPush { token, .. } => match &*token.0 {
             "good" => PushAnswer::Done(true),
             "unknown" => PushAnswer::Done(false),
             "fast" => PushAnswer::TooManyReports,
+            "none" => PushAnswer::NoReports,
             _ => PushAnswer::TokenRefused,
         },
         _ => PushAnswer::Done(false),
@@ -139,6 +139,7 @@ fn a_device_reports_with_its_own_token_and_no_other() {
         ("bad", "opened", 401, "wrong_token"),
         ("unknown", "opened", 404, "unknown_device"),
         ("fast", "dismissed", 429, "too_many_reports"),
+        ("none", "opened", 409, "no_reports"),
         ("good", "seen", 400, "`opened` or `dismissed`"),
         ("", "opened", 400, "`token`"),
     ] {

@@ -8,6 +8,7 @@
 
 use super::LogCalls;
 use super::durable::audience;
+use super::durable::order::{self, Kind};
 use super::durable::product::key as row_of_product;
 use super::durable::schedule;
 use super::pending::PendingCall;
@@ -17,10 +18,14 @@ use crate::schedules::{ScheduleKey, Schedules};
 use crate::segments::Segments;
 use base::time::{Instant, Now};
 use model::counters::ProcessCounter;
-use model::id::{DeviceId, ProductKey, SegmentName};
+use model::id::{DeviceId, MessageId, ProductKey, SegmentName, ShardId};
 use model::ports::calls::{RETRIES_A_TURN_MAX, may_be_taken_later};
 use model::ports::log::{Done, StoreError, Table, Write};
 use model::timeline::{Seq, TimelineId};
+use std::ops::Range;
+
+/// Rows of lines that one step of a cleanup deletes.
+const LINES_AT_ONCE: usize = 16;
 
 /// Cleanup that the log has to do.
 pub(crate) enum CleanupTask {
@@ -34,6 +39,8 @@ pub(crate) enum CleanupTask {
     Undrop(ProductKey),
     /// A row of an order that is over.
     Unorder(Box<[u8]>),
+    /// Rows of lines of a tracked push, by the shard that wrote them and their numbers.
+    Lines(MessageId, ShardId, Range<u32>),
     /// The row of a segment, which is to be as in memory: another row, or none.
     Segment(ProductKey, SegmentName),
     /// The row of a schedule, which is to be as in memory: another row, or none.
@@ -109,11 +116,22 @@ impl LogCalls {
     /// Runs a cleanup now.
     pub fn clean(&mut self, task: CleanupTask, known: Known<'_>, fx: &mut Effects) {
         let Known { registry, segments, schedules } = known;
-        if let CleanupTask::Remove(timeline, seqs) = task {
-            return self.remove(timeline, seqs, fx);
+        match task {
+            CleanupTask::Remove(timeline, seqs) => return self.remove(timeline, seqs, fx),
+            CleanupTask::Lines(id, shard, mut rows) => {
+                for number in rows.by_ref().take(LINES_AT_ONCE) {
+                    let key = order::key(id, Kind::Outcomes(shard, number));
+                    self.clean(CleanupTask::Unorder(key), known, fx);
+                }
+                if !rows.is_empty() {
+                    self.clean_later(CleanupTask::Lines(id, shard, rows), fx);
+                }
+                return;
+            }
+            _ => {}
         }
         let write = match &task {
-            CleanupTask::Remove(..) => return,
+            CleanupTask::Remove(..) | CleanupTask::Lines(..) => return,
             CleanupTask::Delete(product, device) | CleanupTask::Forget(product, device)
                 if registry.is_known(product, device) =>
             {

@@ -37,6 +37,8 @@ pub(crate) enum PendingCall {
     Order(Box<Order>),
     /// Stores a Report for webhooks.
     Report(Box<WaitingReport>),
+    /// Stores a row of reports about a tracked push; the row has this weight.
+    Reports { id: MessageId, reports: Vec<WaitingReport>, weight: u64 },
     /// Raises the bound of epochs to this number.
     Mark(u64),
     /// Stores an order to many.

@@ -11,11 +11,13 @@ use crate::log::LogCalls;
 use crate::log::cleanup::CleanupTask;
 use crate::log::durable::order::{self, Ends, Kind, Progress};
 use crate::log::pending::PendingCall;
+use crate::reports::WaitingReport;
 use base::time::{Instant, Now};
 use model::counters::PushCounter;
 use model::id::{MessageId, ShardId};
 use model::ports::log::{StoreError, Table, Write};
 use model::ports::pushes::{PushAnswer, PushCounts};
+use model::timeline::TimelineId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,7 +105,7 @@ impl Jobs {
             }
         }
         let is_needed = order.change().is_some_and(|change| self.knows(change));
-        if self.at(id).is_some() || !(is_needed || self.has_room()) {
+        if self.at(id).is_some() || !(is_needed || self.has_room(order.is_tracked())) {
             return Err(PushAnswer::Busy);
         }
         if order.send_at_ms().is_some() && !self.has_room_to_schedule() {
@@ -287,6 +289,9 @@ impl Jobs {
             self.look_at_cancel_of(id, now.mono);
             return self.look(id, now.mono);
         }
+        if let Some(tracked) = job.tracked.as_mut().filter(|_| listed.is_none()) {
+            tracked.is_cut_told = false;
+        }
         // The copies are being removed already; only the row is written again.
         for ended in settled {
             if let Some(end) = ended.end.filter(|_| listed.is_none()) {
@@ -339,7 +344,7 @@ impl Jobs {
         let done = |reply| (reply, PushAnswer::Done(true));
         fx.answers.extend(open.replies.into_iter().map(done));
         job.counts.running = false;
-        let is_idle = job.settled.is_empty();
+        let is_idle = job.is_idle();
         self.closed(id);
         if !is_idle {
             self.look(id, now.mono);
@@ -390,22 +395,68 @@ impl Jobs {
             let told = others.map(|shard| (ShardId(shard), OrderMessage::Forget(id)));
             fx.peer_messages.extend(told);
         }
+        let leaving: Vec<_> = self.leaving.iter().copied().filter(|&id| self.may_go(id)).collect();
+        leaving.into_iter().for_each(|id| self.forget_order(id, log, fx));
     }
 
-    /// Forgets an order that is over here, if it is.
-    pub fn told_to_forget(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) {
-        let is_over = |job: &Job| job.open.is_none() && job.settled.is_empty() && job.asked == 0;
-        if self.at(id).is_some_and(is_over) {
-            self.forget_order(id, log, fx);
+    /// Forgets a tracked push that another shard has forgotten, as soon as it is over here. Its
+    /// counts would lack a part, so it is unknown from now on.
+    pub fn told_to_forget(&mut self, id: MessageId) {
+        if self.is_tracked(id) {
+            self.leaving.insert(id);
         }
     }
 
     fn forget_order(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) {
         let Some(job) = self.remove(id) else { return };
         let own = [order::key(id, Kind::Counts(self.shard))];
-        let lines = self.rows_of_outcomes(id, &job);
-        for key in own.into_iter().chain(job.foreign).chain(lines) {
+        for key in own.into_iter().chain(job.foreign) {
             log.clean_later(CleanupTask::Unorder(key), fx);
+        }
+        if let Some(tracked) = job.tracked {
+            let own = (self.shard.0, tracked.next);
+            for (shard, next) in tracked.adopted.into_iter().chain([own]) {
+                log.clean_later(CleanupTask::Lines(id, ShardId(shard), 0..next), fx);
+            }
+        }
+    }
+
+    /// Notes a report about a tracked push: its line is gathered for a row with others.
+    pub fn gather_report(
+        &mut self,
+        now: Now,
+        (id, device): (MessageId, TimelineId),
+        waiting: WaitingReport,
+        at_once: bool,
+    ) {
+        self.report_waits(id, device, waiting);
+        let tracked = self.at(id).and_then(|job| job.tracked.as_ref());
+        let is_many = tracked.is_some_and(|it| it.gathered.len() >= SETTLED_MAX) || at_once;
+        self.look(id, if is_many { now.mono } else { now.after(GATHER) });
+    }
+
+    /// Handles the log's answer to a row of reports.
+    pub fn reports_told(&mut self, now: Now, id: MessageId, weight: u64, is_stored: bool) {
+        self.lines_told(id, std::iter::empty(), weight, is_stored);
+        if let Some(job) = self.at_mut(id) {
+            job.asked -= 1;
+            self.look(id, now.mono);
+        }
+    }
+
+    /// Writes rows of the gathered reports.
+    fn tell_reports(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) {
+        while let Some(tracked) = self.at_mut(id).and_then(|job| job.tracked.as_mut())
+            && !tracked.gathered.is_empty()
+        {
+            let count = tracked.gathered.len().min(SETTLED_MAX);
+            let reports: Vec<_> = tracked.gathered.drain(..count).collect();
+            self.gathered -= count;
+            let row = self.row_of_lines(id, reports.iter().filter_map(WaitingReport::line));
+            let (Some(row), Some(job)) = (row, self.at_mut(id)) else { return };
+            job.asked += 1;
+            let weight = OutcomeRow::weight(&row.key, &row.value);
+            log.write_outcomes(PendingCall::Reports { id, reports, weight }, row, fx);
         }
     }
 
@@ -491,14 +542,18 @@ impl Jobs {
     /// lines of a tracked push takes the place of a row of devices.
     fn tell_ends(&mut self, id: MessageId, log: &mut LogCalls, fx: &mut Effects) {
         let shard = self.shard;
-        while let Some(job) = self.at_mut(id).filter(|job| !job.settled.is_empty()) {
+        self.tell_reports(id, log, fx);
+        while let Some(job) = self.at_mut(id).filter(|job| job.has_untold()) {
             let count = job.settled.len().min(SETTLED_MAX);
-            let settled: Vec<Settled> = job.settled.drain(..count).collect();
-            let is_listed = job.tracked.is_some()
-                && settled.iter().all(|ended| ended.line.is_some() || ended.end.is_none());
+            let mut settled: Vec<Settled> = job.settled.drain(..count).collect();
+            // Devices without a line have a row of their own.
+            if settled.iter().any(|ended| ended.line.is_some()) {
+                let others = settled.extract_if(.., |ended| ended.line.is_none());
+                job.settled.extend(others);
+            }
+            let has_lines = settled.iter().any(|ended| ended.line.is_some());
             let lines = settled.iter().filter_map(|ended| ended.line.as_deref());
-            let has_lines = lines.clone().next().is_some();
-            let row = match is_listed && has_lines {
+            let row = match has_lines && self.has_room_for_lines(id) {
                 true => self.row_of_lines(id, lines),
                 false => None,
             };
@@ -515,9 +570,13 @@ impl Jobs {
             // A device that stored the push is not through with it.
             let settled: Vec<Settled> = settled
                 .into_iter()
-                .filter(|ended| ended.end.is_some() || ended.seq.is_some())
+                .filter(|ended| ended.end.is_some() || ended.line.is_none())
                 .collect();
-            if settled.is_empty() {
+            let cut = job.tracked.as_mut().filter(|tracked| tracked.is_cut);
+            let is_cut = cut.as_ref().map(|_| true);
+            let has_cut_to_tell =
+                cut.is_some_and(|it| !std::mem::replace(&mut it.is_cut_told, true));
+            if settled.is_empty() && !has_cut_to_tell {
                 continue;
             }
             let mut ends = Ends::default();
@@ -527,8 +586,9 @@ impl Jobs {
             let through = settled.iter().map(|ended| ended.timeline).collect();
             let (kind, progress) = match &mut job.open {
                 Some(open) if !open.is_counted => {
+                    let (at_s, tracked) = (job.at_s, is_cut);
                     let of_devices =
-                        Progress { at_s: job.at_s, ends, through, ..Default::default() };
+                        Progress { at_s, ends, through, tracked, ..Default::default() };
                     (open.next_row(id, shard), of_devices)
                 }
                 Some(_) | None => (Kind::Counts(shard), job.progress(through)),

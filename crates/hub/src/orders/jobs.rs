@@ -51,7 +51,7 @@ pub(crate) struct Job {
     pub settled: Vec<Settled>,
     /// Rows of this order at the log.
     pub asked: u32,
-    /// Keys of rows of counts and of outcomes that this shard reports and removed shards wrote.
+    /// Keys of rows of counts that this shard reports and removed shards wrote.
     pub foreign: Vec<Box<[u8]>>,
     /// What became of the push at each device, if it is tracked.
     pub tracked: Option<Box<Tracked>>,
@@ -94,6 +94,18 @@ impl Job {
         let (product, changes) = (self.product.clone(), self.changes);
         let tracked = self.tracked.as_ref().map(|tracked| tracked.is_cut);
         Progress { at_s, ends, named, product, changes, through, tracked }
+    }
+
+    /// Whether nothing of the order waits for the log.
+    pub fn is_idle(&self) -> bool {
+        let gathers = self.tracked.as_ref().is_some_and(|tracked| !tracked.gathered.is_empty());
+        self.settled.is_empty() && self.asked == 0 && !gathers
+    }
+
+    /// Whether a row about devices is to be written.
+    pub fn has_untold(&self) -> bool {
+        let has_cut = self.tracked.as_ref().is_some_and(|tracked| tracked.has_cut_to_tell());
+        !self.settled.is_empty() || has_cut
     }
 
     /// The push that the order cancels, if it is a cancel.
@@ -144,7 +156,16 @@ pub(crate) struct Jobs {
     /// Orders that paused or resumed a push that is over, or that a later order overruled.
     stale: Vec<MessageId>,
     names: BTreeMap<u128, MessageId>,
+    /// Orders that are not scheduled: the tracked pushes, and all others. Each kind has a limit.
+    pub(super) tracked: BTreeSet<MessageId>,
+    others: BTreeSet<MessageId>,
+    tracked_max: usize,
     jobs_max: usize,
+    /// Tracked pushes that another shard has forgotten: they are unknown from now on, and are
+    /// forgotten here when they are over.
+    pub(super) leaving: BTreeSet<MessageId>,
+    /// Reports that are gathered for rows.
+    pub(super) gathered: usize,
     /// Open orders, except those scheduled for later.
     open: BTreeSet<MessageId>,
     /// Those of them that look for their devices with a scan. The others, tracked pushes to lists,
@@ -189,7 +210,12 @@ impl Jobs {
             paused: BTreeMap::new(),
             stale: Vec::new(),
             names: BTreeMap::new(),
+            tracked: BTreeSet::new(),
+            others: BTreeSet::new(),
+            tracked_max: 1,
             jobs_max: 1,
+            leaving: BTreeSet::new(),
+            gathered: 0,
             open: BTreeSet::new(),
             scanning: BTreeSet::new(),
             scheduled: BTreeMap::new(),
@@ -215,6 +241,7 @@ impl Jobs {
         self.answer_max = Duration::from_millis(limits.answer_ms_max.into());
         self.silence = Duration::from_secs(pushes.order_silence_s_max.into()) / 2;
         self.jobs_max = (pushes.jobs_max as usize).max(2);
+        self.tracked_max = pushes.tracked_max as usize;
         self.scheduled_max = pushes.scheduled_max as usize;
         self.list_bytes_max = pushes.lists_bytes_max;
         self.outcome_bytes_max = pushes.outcomes_bytes_max / u64::from(self.shards.max(1));
@@ -257,14 +284,19 @@ impl Jobs {
     }
 
     /// Whether another order may be accepted, possibly after an old one is forgotten.
-    pub fn has_room(&self) -> bool {
-        self.count() < self.jobs_max || self.oldest().is_some()
+    pub fn has_room(&self, is_tracked: bool) -> bool {
+        !self.is_full(is_tracked, 1) || self.oldest(is_tracked).is_some()
     }
 
-    /// Number of orders that take room: not the scheduled ones, and not the last pause of each
-    /// open push, which is remembered as long as the push is open.
-    fn count(&self) -> usize {
-        self.jobs.len() - self.scheduled.len() - self.paused.len()
+    /// Whether there are more orders than the limit, once there are so many more. The scheduled
+    /// ones take no room, nor does the last pause of each open push, which is remembered as long as
+    /// the push is open.
+    fn is_full(&self, is_tracked: bool, more: usize) -> bool {
+        let (count, max) = match is_tracked {
+            true => (self.tracked.len(), self.tracked_max),
+            false => (self.others.len().saturating_sub(self.paused.len()), self.jobs_max),
+        };
+        count + more > max
     }
 
     /// Whether another order may be scheduled.
@@ -304,19 +336,22 @@ impl Jobs {
     /// The oldest order that is over, if it must be forgotten because of its age or for lack of
     /// room.
     pub fn forgettable(&self, taken_before_s: u32) -> Option<MessageId> {
-        let (id, at_s) = self.oldest()?;
-        let job = self.jobs.get(&id)?;
-        let is_many = self.count() > self.jobs_max;
-        let is_idle = job.settled.is_empty() && job.asked == 0;
-        ((is_many || at_s < taken_before_s) && is_idle).then_some(id)
+        [false, true].into_iter().find_map(|is_tracked| {
+            let (id, at_s) = self.oldest(is_tracked)?;
+            let is_idle = self.jobs.get(&id)?.is_idle();
+            let is_due = self.is_full(is_tracked, 0) || at_s < taken_before_s;
+            (is_due && is_idle).then_some(id)
+        })
     }
 
     /// The oldest order that is over and need not stay because of another one, with the Unix second
     /// that dates it. A cancelled push is as old as its cancel, and is forgotten before it.
-    fn oldest(&self) -> Option<(MessageId, u32)> {
+    fn oldest(&self, is_tracked: bool) -> Option<(MessageId, u32)> {
+        let of = if is_tracked { &self.tracked } else { &self.others };
         let is_over = |job: &Job| job.open.is_none();
         let is_cancelled = |id, job: &Job| self.is_cancelled(id, job.product.as_ref());
-        let mut all = self.jobs.iter().filter(|(id, job)| is_over(job) && !is_cancelled(**id, job));
+        let all = of.iter().filter_map(|id| self.jobs.get_key_value(id));
+        let mut all = all.filter(|(id, job)| is_over(job) && !is_cancelled(**id, job));
         all.find_map(|(&id, job)| {
             let push = job.changes.and_then(|(push, _)| Some((push, self.jobs.get(&push)?)));
             let changed = push.filter(|(_, of)| job.is_for(of.product.as_ref()));
@@ -342,10 +377,18 @@ impl Jobs {
             }
             None => {}
         }
+        if !self.scheduled.contains_key(&id) {
+            self.of_kind(job.tracked.is_some()).insert(id);
+        }
         if let Some(named) = job.named {
             self.names.insert(named.key, id);
         }
         self.jobs.insert(id, job);
+    }
+
+    /// The orders of a kind that are not scheduled.
+    fn of_kind(&mut self, is_tracked: bool) -> &mut BTreeSet<MessageId> {
+        if is_tracked { &mut self.tracked } else { &mut self.others }
     }
 
     /// Forgets an order.
@@ -365,6 +408,8 @@ impl Jobs {
         }
         self.closed(id);
         self.due.remove(&id);
+        self.of_kind(job.tracked.is_some()).remove(&id);
+        self.leaving.remove(&id);
         self.outcome_bytes -= job.tracked.as_ref().map_or(0, |tracked| tracked.bytes);
         Some(job)
     }
@@ -373,7 +418,10 @@ impl Jobs {
     pub fn closed(&mut self, id: MessageId) {
         self.open.remove(&id);
         self.scanning.remove(&id);
-        self.scheduled.remove(&id);
+        if self.scheduled.remove(&id).is_some() {
+            let is_tracked = self.is_tracked(id);
+            self.of_kind(is_tracked).insert(id);
+        }
         self.list_bytes.remove(&id);
         self.costs.remove(&id);
         self.waves.remove(&id);
@@ -503,12 +551,10 @@ impl Jobs {
     /// Makes a job for a cancelled push that was found in a queue, whatever its order was; from now
     /// on it counts the devices at which the push ends.
     pub fn recall(&mut self, push: MessageId, at_s: u32, product: ProductKey) {
-        let new = || Job {
-            product: Some(product),
-            is_recall: true,
-            ..Job::new(at_s, None, PushCounts::default())
-        };
-        self.jobs.entry(push).or_insert_with(new);
+        if !self.jobs.contains_key(&push) {
+            let job = Job::new(at_s, None, PushCounts::default());
+            self.insert(push, Job { product: Some(product), is_recall: true, ..job });
+        }
     }
 
     /// Whether a push was unknown before its cancel: its devices are counted when it ends there.
@@ -548,6 +594,8 @@ impl Jobs {
         };
         let id = due.map(|(id, _)| *id).find(goes_on)?;
         self.scheduled.remove(&id);
+        let is_tracked = self.is_tracked(id);
+        self.of_kind(is_tracked).insert(id);
         self.open.insert(id);
         self.scanning.insert(id);
         self.start_again(id);
@@ -675,9 +723,16 @@ impl Jobs {
         }
     }
 
+    /// The job of a push that is known, of this product if one is named.
+    pub fn shown(&self, id: MessageId, product: Option<&ProductKey>) -> Option<&Job> {
+        let job = self.jobs.get(&id).filter(|job| job.changes.is_none())?;
+        let is_of = product.is_none() || job.product.as_ref() == product;
+        (is_of && !self.leaving.contains(&id)).then_some(job)
+    }
+
     /// The counts of a push.
     pub fn counts(&self, id: MessageId) -> Option<PushCounts> {
-        let job = self.jobs.get(&id).filter(|job| job.changes.is_none())?;
+        let job = self.shown(id, None)?;
         let state = match job.counts.running {
             _ if self.is_cancelled(id, job.product.as_ref()) => PushState::Cancelled,
             true if self.is_paused(id) => PushState::Paused,
@@ -717,7 +772,7 @@ impl Jobs {
     /// Ended devices that no row on stable storage records.
     pub fn untold(&self) -> usize {
         let due = self.due.keys().filter_map(|id| self.jobs.get(id));
-        due.map(|job| job.settled.len()).sum()
+        due.map(|job| job.settled.len()).sum::<usize>() + self.gathered
     }
 
     /// Panics when a sum does not hold.
@@ -727,12 +782,19 @@ impl Jobs {
             let sum = c.pending + c.delivered + c.stored + c.expired + c.rejected + c.cancelled;
             assert_eq!(c.matched, sum, "columns of {id:?}: {c:?}");
             let has_look = job.settled.is_empty() || self.due.contains_key(id);
+            let is_in = [&self.tracked, &self.others].map(|kind| kind.contains(id));
+            let is_kept = !self.is_scheduled(*id);
+            let is_tracked = job.tracked.is_some();
+            assert_eq!(is_in, [is_kept && is_tracked, is_kept && !is_tracked], "kinds");
             assert!(has_look, "what ended is told");
             let is_open = self.open.contains(id) != self.is_scheduled(*id);
             assert_eq!(job.open.is_some(), is_open, "open ones");
         }
-        let tracked = self.jobs.values().filter_map(|job| job.tracked.as_ref());
-        let bytes: u64 = tracked.map(|tracked| tracked.bytes).sum();
+        assert_eq!(self.tracked.len() + self.others.len() + self.scheduled.len(), self.jobs.len());
+        let tracked = || self.jobs.values().filter_map(|job| job.tracked.as_ref());
+        let bytes: u64 = tracked().map(|tracked| tracked.bytes).sum();
+        let gathered: usize = tracked().map(|tracked| tracked.gathered.len()).sum();
+        assert_eq!(self.gathered, gathered, "gathered reports");
         assert_eq!(self.outcome_bytes, bytes, "rows of outcomes");
     }
 }

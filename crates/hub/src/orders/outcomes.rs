@@ -14,7 +14,9 @@ use crate::log::LogCalls;
 use crate::log::durable::order::{self, Ends, Kind};
 use crate::log::durable::outcomes;
 use crate::log::pending::PendingCall;
+use crate::reports::WaitingReport;
 use crate::{Effects, Hub};
+use base::slab::Key;
 use model::id::{MessageId, ProductKey, ShardId};
 use model::ports::log::{Call, Done, Read, StoreError, Table};
 use model::ports::pushes::{DeviceStep, OutcomePart, PushAnswer, PushMinute};
@@ -27,6 +29,9 @@ const MINUTES_MAX: usize = 1_440;
 
 /// Most rows that are read for one page.
 const ROWS_MAX: usize = 16;
+
+/// About the bytes of a line in a row, for the number of rows that a page needs.
+const LINE_BYTES: u64 = 32;
 
 /// Most lines of a page, of one shard.
 const LINES_MAX: usize = 1_000;
@@ -41,8 +46,16 @@ pub(crate) struct Tracked {
     pub next: u32,
     /// Bytes of its rows.
     pub bytes: u64,
-    /// Devices were counted without a line.
+    /// Lines are missing, because they found no room.
     pub is_cut: bool,
+    /// The log was asked to store that lines are missing.
+    pub is_cut_told: bool,
+    /// Removed shards whose rows this one has, each with the number behind its last row.
+    pub adopted: BTreeMap<u16, u32>,
+    /// Reports that are gathered for one row.
+    pub gathered: Vec<WaitingReport>,
+    /// Reports that are not on stable storage yet.
+    waiting: BTreeSet<(TimelineId, PushReport)>,
     minutes: BTreeMap<u32, [u64; StepKind::ALL.len()]>,
     /// Devices that reported, and what.
     reported: BTreeSet<(TimelineId, PushReport)>,
@@ -52,6 +65,16 @@ impl Tracked {
     /// Whether a device has reported this.
     pub fn has_reported(&self, device: TimelineId, report: PushReport) -> bool {
         self.reported.contains(&(device, report))
+    }
+
+    /// Whether a report of a device waits for the log.
+    pub fn is_waiting(&self, device: TimelineId, report: PushReport) -> bool {
+        self.waiting.contains(&(device, report))
+    }
+
+    /// Whether the log is to store that lines are missing.
+    pub fn has_cut_to_tell(&self) -> bool {
+        self.is_cut && !self.is_cut_told
     }
 
     /// Counts a step in its minute. Without room for one more, the oldest is added to the next.
@@ -74,10 +97,12 @@ impl Job {
         lines.for_each(|line| tracked.count(line.step, line.at_ms));
     }
 
-    /// Counts a report of a device, unless it was known.
+    /// Counts a report of a device, unless it was known. It takes [`BESIDE`] of the limit of bytes.
     fn count_report(&mut self, device: TimelineId, report: PushReport) -> bool {
-        let is_new = self.tracked.as_mut().is_some_and(|it| it.reported.insert((device, report)));
+        let Some(tracked) = &mut self.tracked else { return false };
+        let is_new = tracked.reported.insert((device, report));
         if is_new {
+            tracked.bytes += BESIDE;
             match report {
                 PushReport::Opened => self.counts.opened += 1,
                 PushReport::Dismissed => self.counts.dismissed += 1,
@@ -101,19 +126,23 @@ impl OutcomeRow {
 }
 
 impl Jobs {
-    /// A row for these lines of a tracked push, whose bytes are counted from now on. Absent if the
-    /// push is not tracked, or the limit of bytes is reached: the push is marked then.
+    /// Whether lines of a tracked push have room; otherwise it is marked.
+    pub fn has_room_for_lines(&mut self, id: MessageId) -> bool {
+        let has_room = self.outcome_bytes < self.outcome_bytes_max;
+        if let Some(tracked) = self.at_mut(id).and_then(|job| job.tracked.as_mut()) {
+            tracked.is_cut |= !has_room;
+        }
+        has_room
+    }
+
+    /// A row for these lines of a tracked push, whose bytes are counted from now on.
     pub fn row_of_lines<'a>(
         &mut self,
         id: MessageId,
         lines: impl Iterator<Item = &'a DeviceStep> + Clone,
     ) -> Option<OutcomeRow> {
-        let (shard, has_room) = (self.shard, self.outcome_bytes < self.outcome_bytes_max);
+        let shard = self.shard;
         let tracked = self.at_mut(id)?.tracked.as_mut()?;
-        if !has_room {
-            tracked.is_cut = true;
-            return None;
-        }
         let key = order::key(id, Kind::Outcomes(shard, tracked.next));
         let value = outcomes::encode(lines);
         let weight = OutcomeRow::weight(&key, &value);
@@ -142,16 +171,51 @@ impl Jobs {
         }
     }
 
-    /// Counts a report of a device about a tracked push; false if it was known, or there is no
-    /// such push.
-    pub fn reported(&mut self, id: MessageId, device: TimelineId, report: PushReport) -> bool {
-        self.at_mut(id).is_some_and(|job| job.count_report(device, report))
+    /// Notes that a report about a tracked push waits for the log.
+    pub fn report_waits(&mut self, id: MessageId, device: TimelineId, waiting: WaitingReport) {
+        let Some(report) = waiting.report() else { return };
+        if let Some(tracked) = self.at_mut(id).and_then(|job| job.tracked.as_mut()) {
+            tracked.waiting.insert((device, report));
+            tracked.gathered.push(waiting);
+            self.gathered += 1;
+        }
     }
 
-    /// Keys of the rows of outcomes that this shard wrote for a push.
-    pub fn rows_of_outcomes(&self, id: MessageId, job: &Job) -> Vec<Box<[u8]>> {
-        let rows = job.tracked.as_ref().map_or(0, |tracked| tracked.next);
-        (0..rows).map(|number| order::key(id, Kind::Outcomes(self.shard, number))).collect()
+    /// Handles the log's answer to a report about a tracked push. False: it counts nothing.
+    pub fn report_told(
+        &mut self,
+        id: MessageId,
+        (device, report): (TimelineId, PushReport),
+        line: &DeviceStep,
+        is_stored: bool,
+    ) -> bool {
+        let Some(job) = self.at_mut(id) else { return false };
+        if let Some(tracked) = &mut job.tracked {
+            tracked.waiting.remove(&(device, report));
+        }
+        let is_new = is_stored && job.count_report(device, report);
+        if is_new {
+            job.count_lines(std::iter::once(line));
+            self.outcome_bytes += BESIDE;
+        }
+        is_new
+    }
+
+    /// Reports of the device with this key that are gathered for a row.
+    pub fn gathered_of(&self, key: Key) -> usize {
+        let tracked = self.jobs.values().filter_map(|job| job.tracked.as_ref());
+        tracked.flat_map(|it| &it.gathered).filter(|report| report.key() == key).count()
+    }
+
+    /// Number of reports that are gathered for rows.
+    pub fn gathered(&self) -> usize {
+        self.gathered
+    }
+
+    /// Whether lines of a tracked push are missing.
+    pub fn is_cut(&self, id: MessageId) -> bool {
+        let tracked = self.at(id).and_then(|job| job.tracked.as_ref());
+        tracked.is_some_and(|tracked| tracked.is_cut)
     }
 
     /// Whether what becomes of a push at each device is stored.
@@ -161,9 +225,13 @@ impl Jobs {
 
     /// The oldest tracked push that is over and need not stay because of another order.
     pub fn oldest_tracked(&self) -> Option<MessageId> {
-        let is_idle = |job: &Job| job.open.is_none() && job.settled.is_empty() && job.asked == 0;
-        let mut of = self.jobs.iter().filter(|(_, job)| job.tracked.is_some() && is_idle(job));
-        of.find(|(id, _)| !self.has_cancel(**id)).map(|(id, _)| *id)
+        self.tracked.iter().copied().find(|&id| self.may_go(id))
+    }
+
+    /// Whether a tracked push is over here and need not stay because of another order.
+    pub fn may_go(&self, id: MessageId) -> bool {
+        let is_over = self.at(id).is_some_and(|job| job.open.is_none() && job.is_idle());
+        is_over && !self.has_cancel(id)
     }
 
     /// Whether the lines of tracked pushes have more bytes than they may.
@@ -176,52 +244,42 @@ impl Jobs {
 pub(crate) struct PageQuestion {
     reply: u64,
     push: MessageId,
+    /// The shard that wrote the rows.
+    origin: ShardId,
     from: Place,
     kind: Option<StepKind>,
     count: usize,
+    /// Rows asked for.
+    rows: usize,
 }
 
-/// A place among the lines of a push on one shard: a row, by the shard that wrote it and its
-/// number, and a line in it.
+/// A place among the lines of a push that one shard wrote: a row, by its number, and a line in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place {
-    shard: u16,
     number: u32,
     line: u16,
 }
 
 impl Place {
     fn of(packed: u64) -> Place {
-        let (shard, number) = ((packed >> 48) as u16, (packed >> 16) as u32);
-        Place { shard, number, line: packed as u16 }
+        Place { number: (packed >> 16) as u32, line: packed as u16 }
     }
 
     fn packed(self) -> u64 {
-        u64::from(self.shard) << 48 | u64::from(self.number) << 16 | u64::from(self.line)
+        u64::from(self.number) << 16 | u64::from(self.line)
     }
 
     /// The place of a row's line.
-    fn at(shard: ShardId, number: u32, line: usize) -> Place {
-        let line = u16::try_from(line).expect("a row has few lines");
-        Place { shard: shard.0, number, line }
-    }
-
-    /// The last key before the row, or before all rows.
-    fn key_before(self, push: MessageId) -> Option<Box<[u8]>> {
-        let before = match (self.number.checked_sub(1), self.shard.checked_sub(1)) {
-            (Some(number), _) => Kind::Outcomes(ShardId(self.shard), number),
-            (None, Some(shard)) => Kind::Outcomes(ShardId(shard), u32::MAX),
-            (None, None) => return None,
-        };
-        Some(order::key(push, before))
+    fn at(number: u32, line: usize) -> Place {
+        Place { number, line: u16::try_from(line).expect("a row has few lines") }
     }
 }
 
 /// The page of lines, and what a start makes of rows.
 impl Hub {
     /// What became of a push, by minute.
-    pub(crate) fn minutes(&self, push: MessageId) -> PushAnswer {
-        let Some(job) = self.jobs.at(push).filter(|job| job.changes.is_none()) else {
+    pub(crate) fn minutes(&self, push: MessageId, product: Option<&ProductKey>) -> PushAnswer {
+        let Some(job) = self.jobs.shown(push, product) else {
             return PushAnswer::Minutes(None);
         };
         let Some(tracked) = &job.tracked else { return PushAnswer::NotTracked };
@@ -240,27 +298,55 @@ impl Hub {
         (kind, count): (Option<StepKind>, u32),
         fx: &mut Effects,
     ) {
-        let job = self.jobs.at(push).filter(|job| job.changes.is_none());
-        let job = job.filter(|job| product.is_none() || job.product.as_ref() == product);
+        let job = self.jobs.shown(push, product);
         let answer = match job.map(|job| job.tracked.is_some()) {
             None => PushAnswer::Outcomes(None),
             Some(false) => PushAnswer::NotTracked,
             Some(true) if !self.log.has_room_to_pull() => PushAnswer::Busy,
             Some(true) => {
-                let shard = usize::from(self.settings.shard.0);
-                let from = Place::of(after.get(shard).copied().unwrap_or(0));
-                let count = (count as usize).min(LINES_MAX);
+                let question = self.page_question(reply, push, after, (kind, count as usize));
+                let (origin, first) = (question.origin, question.from.number);
+                let before = first.checked_sub(1);
                 let read = Read::Rows {
                     table: Table::Orders,
-                    prefix: order::prefix_of_outcomes(push),
-                    after: from.key_before(push),
-                    count: ROWS_MAX,
+                    prefix: order::prefix_of_outcomes(push, origin),
+                    after: before.map(|it| order::key(push, Kind::Outcomes(origin, it))),
+                    count: question.rows,
                 };
-                let question = PageQuestion { reply, push, from, kind, count };
                 return self.log.ask(PendingCall::Page(question.into()), Call::Read(read), fx);
             }
         };
         fx.answers.push((reply, answer));
+    }
+
+    /// The rows of a page. Those that a removed shard wrote come before this shard's own, as only
+    /// the own ones become more. Each shard that wrote rows has a place of its own, so a place
+    /// holds also after a change of the number of shards.
+    fn page_question(
+        &self,
+        reply: u64,
+        push: MessageId,
+        after: &[u64],
+        (kind, count): (Option<StepKind>, usize),
+    ) -> PageQuestion {
+        let place = |shard: u16| Place::of(after.get(usize::from(shard)).copied().unwrap_or(0));
+        let tracked = self.jobs.at(push).and_then(|job| job.tracked.as_ref());
+        let mut adopted = tracked.iter().flat_map(|tracked| &tracked.adopted);
+        let unread = adopted.find(|&(&shard, &next)| place(shard).number < next);
+        let origin = unread.map_or(self.settings.shard, |(&shard, _)| ShardId(shard));
+        let count = count.min(LINES_MAX);
+        let all = tracked.map_or(0, |it| {
+            u64::from(it.next) + it.adopted.values().map(|&next| u64::from(next)).sum::<u64>()
+        });
+        let row_bytes = tracked.and_then(|it| it.bytes.checked_div(all)).unwrap_or(0).max(1);
+        let rows = match kind {
+            // Most lines may be of another kind.
+            Some(_) => ROWS_MAX,
+            None => {
+                (count as u64 * LINE_BYTES).div_ceil(row_bytes).clamp(1, ROWS_MAX as u64) as usize
+            }
+        };
+        PageQuestion { reply, push, origin, from: place(origin.0), kind, count, rows }
     }
 
     /// Answers with a page of lines, from the rows that the log read.
@@ -270,34 +356,40 @@ impl Hub {
         result: Result<Done, StoreError>,
         fx: &mut Effects,
     ) {
-        let PageQuestion { reply, push, from, kind, count } = question;
+        let PageQuestion { reply, push, origin, from, kind, count, rows: asked } = question;
         let Ok(Done::Rows(rows)) = result else {
             return fx.answers.push((reply, PushAnswer::Busy));
         };
-        let (mut lines, mut end, mut more) = (Vec::new(), from, rows.len() == ROWS_MAX);
+        let is_own = origin == self.settings.shard;
+        let (mut lines, mut end, mut more) = (Vec::new(), from, rows.len() == asked || !is_own);
         'rows: for (key, value) in &rows {
-            let Some((_, Kind::Outcomes(shard, number))) = order::kind(key) else { continue };
-            if !self.jobs.adopts(shard) {
-                continue;
-            }
+            let Some((_, Kind::Outcomes(_, number))) = order::kind(key) else { continue };
             for (at, line) in outcomes::decode(value).unwrap_or_default().into_iter().enumerate() {
-                if Place::at(shard, number, at) < from {
+                if Place::at(number, at) < from {
                     continue;
                 }
                 if lines.len() == count {
                     more = true;
                     break 'rows;
                 }
-                end = Place::at(shard, number, at + 1);
+                end = Place::at(number, at + 1);
                 let is_wanted = kind.is_none_or(|kind| line.step.kind() == kind);
                 if is_wanted && self.is_so(push, &line) {
                     lines.push((end.packed(), line));
                 }
             }
+            // Rows never change: the next line is in a later one.
+            end = Place::at(number + 1, 0);
         }
         let job = self.jobs.at(push);
-        let is_cut = job.and_then(|it| it.tracked.as_ref()).is_some_and(|it| it.is_cut);
-        let (shard, from, end) = (self.settings.shard.0, from.packed(), end.packed());
+        let tracked = job.and_then(|it| it.tracked.as_ref());
+        let last = tracked.and_then(|it| it.adopted.get(&origin.0));
+        if let Some(&last) = last.filter(|_| rows.is_empty()) {
+            // The rows were removed meanwhile.
+            end = Place::at(last, 0);
+        }
+        let is_cut = self.jobs.is_cut(push);
+        let (shard, from, end) = (origin.0, from.packed(), end.packed());
         let part = OutcomePart { shard, from, lines, end, more, is_cut };
         fx.answers.push((reply, PushAnswer::Outcomes(Some(vec![part]))));
     }
@@ -344,13 +436,17 @@ impl Hub {
             return true;
         };
         if adopts {
-            let tracked = job.tracked.get_or_insert_default();
-            let weight = OutcomeRow::weight(key, value);
-            tracked.bytes += weight;
-            match is_own {
-                true => tracked.next = tracked.next.max(number + 1),
-                false => job.foreign.push(key.into()),
-            }
+            let Some(tracked) = &mut job.tracked else {
+                self.restoring.stray_row(key);
+                return true;
+            };
+            let before = tracked.bytes;
+            tracked.bytes += OutcomeRow::weight(key, value);
+            let next = match is_own {
+                true => &mut tracked.next,
+                false => tracked.adopted.entry(shard.0).or_default(),
+            };
+            *next = (*next).max(number + 1);
             let mut ends = Ends::default();
             let all = lines.iter().filter_map(|line| end_of(line.step.end()?));
             all.for_each(|end| ends[end] += 1);
@@ -363,7 +459,8 @@ impl Hub {
                 }
                 job.count_lines(std::iter::once(line));
             }
-            self.jobs.outcome_bytes += weight;
+            let after = job.tracked.as_ref().map_or(before, |tracked| tracked.bytes);
+            self.jobs.outcome_bytes += after - before;
         } else if let Some(open) = &mut job.open {
             open.rows.push(key.into());
         }

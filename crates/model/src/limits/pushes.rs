@@ -46,9 +46,14 @@ section! {
         @live jobs_max: u32 = 1_024, whole(1..=1_000_000, "push orders");
         /// How long a finished order is remembered, counted from when it was accepted.
         @live job_age_s_max: u32 = 7 * 24 * 3_600, whole(1..=10 * 365 * 86_400, "seconds");
+        /// Tracked pushes that are remembered, beside those orders. The oldest finished one is
+        /// forgotten; while none is finished, one more is refused as busy. Every shard has each in
+        /// memory.
+        @live tracked_max: u32 = 65_536, whole(1..=10_000_000, "push orders");
         /// Stored lines about what became of tracked pushes at their devices. Beyond, the oldest
         /// finished tracked pushes are forgotten; while none is finished, further devices are
-        /// counted without a line. Each shard has an equal share.
+        /// counted without a line, and further reports are not counted. Each shard has an equal
+        /// share.
         @live outcomes_bytes_max: u64 = 256 * 1024 * 1024, whole(0..=1 << 40, "bytes");
         /// Push orders that wait for their time (`send_at_ms`). One more is refused
         /// (`too_many_scheduled`).

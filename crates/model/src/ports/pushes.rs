@@ -47,7 +47,12 @@ pub enum PushCommand {
         count: u32,
     },
     /// What became of a tracked push, by minute. Answer: `Minutes`.
-    Minutes(MessageId),
+    Minutes {
+        /// The push.
+        push: MessageId,
+        /// Only if the push is for devices of this product.
+        product: Option<ProductKey>,
+    },
     /// A report about a push, by whoever has a bearer token of the device. Answer: `Done` (false:
     /// the device is unknown), or `TokenRefused`.
     ReportPush {
@@ -357,6 +362,8 @@ pub enum PushAnswer {
     TokenRefused,
     /// A device sends more reports than it may: nothing was done.
     TooManyReports,
+    /// The device's product takes no reports.
+    NoReports,
     /// Answer to `Orders`.
     Orders(Vec<OrderState>),
     /// Answer to `States`.
@@ -429,7 +436,7 @@ pub struct DeviceStep {
 /// A shard's part of a page of [`DeviceStep`]s.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutcomePart {
-    /// The shard.
+    /// The shard that wrote the lines.
     pub shard: u16,
     /// Where the part begins.
     pub from: u64,

@@ -70,7 +70,7 @@ impl<O: Outside + Send> Switchboard<O> {
             PushCommand::Orders { count, .. } => self.orders(command, count as usize, reply),
             PushCommand::PushCounts(_)
             | PushCommand::Outcomes { .. }
-            | PushCommand::Minutes(_)
+            | PushCommand::Minutes { .. }
             | PushCommand::UserDevices { .. }
             | PushCommand::Configure { .. }
             | PushCommand::PutProduct(_)

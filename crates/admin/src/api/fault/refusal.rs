@@ -20,6 +20,7 @@ pub(crate) enum Refusal {
     SlowBody,
     Conflict,
     NotTracked,
+    NoReports,
     TooManyReports,
     FolderTaken,
     Refused,
@@ -38,7 +39,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Refusal; 22] = [
+    pub(crate) const ALL: [Refusal; 23] = [
         Refusal::Bad,
         Refusal::Unauthorized,
         Refusal::Forbidden,
@@ -46,6 +47,7 @@ impl Refusal {
         Refusal::SlowBody,
         Refusal::Conflict,
         Refusal::NotTracked,
+        Refusal::NoReports,
         Refusal::TooManyReports,
         Refusal::FolderTaken,
         Refusal::Refused,
@@ -92,6 +94,7 @@ impl Refusal {
                  of their APIs: send the push there."
             }
             Refusal::NotTracked => "The push was not tracked (`not_tracked`).",
+            Refusal::NoReports => "The product takes no reports (`no_reports`).",
             Refusal::TooManyReports => {
                 "The device sends more reports than [products] reports_per_s allows."
             }
@@ -166,6 +169,7 @@ impl Refusal {
                 ]
             }
             Refusal::NotTracked => vec![Fault::not_tracked()],
+            Refusal::NoReports => vec![Fault::no_reports()],
             Refusal::TooManyReports => vec![Fault::too_many_reports()],
             Refusal::FolderTaken => {
                 vec![Fault::folder_taken(Path::new("/var/backups/holdline"))]

@@ -300,9 +300,9 @@ pub(crate) fn key(id: MessageId, kind: Kind) -> Box<[u8]> {
     key.into()
 }
 
-/// The beginning of the keys of a push's rows of outcomes.
-pub(crate) fn prefix_of_outcomes(id: MessageId) -> Box<[u8]> {
-    RowHome::Everywhere.key(&[&id.0.to_be_bytes(), &[3]])
+/// The beginning of the keys of a push's rows of outcomes that a shard wrote.
+pub(crate) fn prefix_of_outcomes(id: MessageId, shard: ShardId) -> Box<[u8]> {
+    RowHome::Everywhere.key(&[&id.0.to_be_bytes(), &[3], &shard.0.to_be_bytes()])
 }
 
 /// The order and the kind of a row, from its key.
