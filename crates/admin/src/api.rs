@@ -444,7 +444,8 @@ fn product_of(command: &Command) -> Option<&ProductKey> {
         PushCommand::PutProduct(product) => Some(&product.key),
         PushCommand::Cancel { product, .. }
         | PushCommand::Pause { product, .. }
-        | PushCommand::Outcomes { product, .. } => product.as_ref(),
-        PushCommand::PushCounts(_) | PushCommand::Minutes(_) | PushCommand::Products => None,
+        | PushCommand::Outcomes { product, .. }
+        | PushCommand::Minutes { product, .. } => product.as_ref(),
+        PushCommand::PushCounts(_) | PushCommand::Products => None,
     }
 }

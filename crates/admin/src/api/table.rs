@@ -325,8 +325,8 @@ fn outcomes() -> Vec<Route> {
             .wants(&[Push, Read], Query).refuses(&[NotFound, NotTracked, Busy, NoAnswer])
             .told("pushMinutes", "What became of a tracked push, by minute",
                 "The minutes in which something happened, the first one first.")
-            .more("Of what has a line; at most 1,440 minutes of each shard, older ones are added to \
-                   the first."),
+            .more("Counts lines; at most 1,440 minutes of each shard, older ones are added to the \
+                   first."),
         post("/v1/reports", push_outcomes::report)
             .refuses(&[
                 Unauthorized, Forbidden, NotFound, NoReports, TooManyReports, Busy, NoAnswer,

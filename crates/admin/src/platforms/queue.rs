@@ -1,11 +1,12 @@
 //! The queue of a platform, and the threads that send what is in it.
 //!
 //! A platform may have several services (the web has one for each browser), which fail
-//! independently: each has a lane, with a pause of its own after a failure. If a platform has
-//! several services, none takes more than half of the threads, and the last quarter is for services
-//! without a request under way, so two services that hang leave room for the others. An answer that concerns one device pauses its service only if several devices in a
-//! row get such an answer. Invariant: what a full queue or a paused service cannot take is answered
-//! at once, and nothing waits in the lane of a paused service.
+//! independently: each has a lane, with a pause of its own after a failure. If several are
+//! in use, none takes more than half of the threads, and the last quarter is for services without a
+//! request under way: of four threads or more, two services that hang leave some to a third. An
+//! answer that concerns one device pauses its service only if several devices in a row get such an
+//! answer. Invariant: what a full queue or a paused service cannot take is answered at once, and
+//! nothing waits in the lane of a paused service.
 
 use super::message::Message;
 use super::{Gateway, PlatformOutcomes, PlatformSettings, PlatformStatus, Verdict, Whose, Wire};

@@ -125,7 +125,9 @@ fn answer(command: &Command) -> Answer {
         Command::Push(PushCommand::Outcomes { .. }) => {
             Answer::Push(PushAnswer::Outcomes(Some(Vec::new())))
         }
-        Command::Push(PushCommand::Minutes(_)) => Answer::Push(PushAnswer::Minutes(Some(vec![]))),
+        Command::Push(PushCommand::Minutes { .. }) => {
+            Answer::Push(PushAnswer::Minutes(Some(vec![])))
+        }
         Command::Push(PushCommand::States { devices, .. }) => {
             Answer::Push(PushAnswer::Devices(devices.iter().map(state).collect()))
         }

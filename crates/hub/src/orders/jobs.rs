@@ -96,18 +96,6 @@ impl Job {
         Progress { at_s, ends, named, product, changes, through, tracked }
     }
 
-    /// Whether nothing of the order waits for the log.
-    pub fn is_idle(&self) -> bool {
-        let gathers = self.tracked.as_ref().is_some_and(|tracked| !tracked.gathered.is_empty());
-        self.settled.is_empty() && self.asked == 0 && !gathers
-    }
-
-    /// Whether a row about devices is to be written.
-    pub fn has_untold(&self) -> bool {
-        let has_cut = self.tracked.as_ref().is_some_and(|tracked| tracked.has_cut_to_tell());
-        !self.settled.is_empty() || has_cut
-    }
-
     /// The push that the order cancels, if it is a cancel.
     pub fn cancels(&self) -> Option<MessageId> {
         let (push, kind) = self.changes?;

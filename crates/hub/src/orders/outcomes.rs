@@ -91,6 +91,18 @@ impl Tracked {
 }
 
 impl Job {
+    /// Whether nothing of the order waits for the log.
+    pub fn is_idle(&self) -> bool {
+        let gathers = self.tracked.as_ref().is_some_and(|tracked| !tracked.gathered.is_empty());
+        self.settled.is_empty() && self.asked == 0 && !gathers
+    }
+
+    /// Whether a row about devices is to be written.
+    pub fn has_untold(&self) -> bool {
+        let has_cut = self.tracked.as_ref().is_some_and(|tracked| tracked.has_cut_to_tell());
+        !self.settled.is_empty() || has_cut
+    }
+
     /// Counts lines of a row that is stored, or was before the start.
     fn count_lines<'a>(&mut self, lines: impl Iterator<Item = &'a DeviceStep>) {
         let Some(tracked) = &mut self.tracked else { return };
