@@ -498,6 +498,7 @@ class Tracked(Case):
         device = self.bound("phone", server=server)
         push = server.push(body="hello", devices=["phone"], track=True)["id"]
         device.ack(device.expect(MSG).records[0].id)
+        poll(lambda: self.lines(server, push)[0] == [("phone", "delivered")], "it is stored")
         body = b"\0miop\0\x01" + int(push).to_bytes(8, "big")
         device.report(1, body)
         self.assertEqual(device.expect(REPORT_ACK)["report_seq"], 1)
