@@ -648,6 +648,9 @@ mod tests {
             expired: 5 * n,
             rejected: 6 * n,
             cancelled: 7 * n,
+            opened: 8 * n,
+            dismissed: 9 * n,
+            tracked: running,
             running,
             state: if running { PushState::Running } else { PushState::Finished },
         };
@@ -658,5 +661,12 @@ mod tests {
         sum.add(&of(0, false));
         sum.add(&of(0, true));
         assert_eq!(sum, of(1_101, true));
+    }
+
+    #[test]
+    fn minutes_of_shards_add_up_in_their_order() {
+        let of = |minute, count| PushMinute { minute, counts: [count; StepKind::ALL.len()] };
+        let sum = PushMinute::merge(vec![of(1, 1), of(3, 1)], vec![of(2, 5), of(3, 7)]);
+        assert_eq!(sum, [of(1, 1), of(2, 5), of(3, 8)]);
     }
 }
