@@ -144,8 +144,8 @@ impl Hub {
             }
             PushCommand::Minutes { push, product } => self.minutes(push, product.as_ref()),
             PushCommand::ReportPush { product, device, token, push, report } => {
-                let names = (&product, &device);
-                return self.report_push(now, reply, names, &token.0, (push, report), fx);
+                let who = (&product, &device, &*token.0);
+                return self.report_push(now, reply, who, (push, report), fx);
             }
             PushCommand::PutSchedule(_)
             | PushCommand::DropSchedule { .. }

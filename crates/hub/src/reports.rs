@@ -205,8 +205,7 @@ impl Hub {
         &mut self,
         now: Now,
         reply: u64,
-        (product, device): (&ProductKey, &DeviceId),
-        token: &str,
+        (product, device, token): (&ProductKey, &DeviceId, &str),
         of: (MessageId, PushReport),
         fx: &mut Effects,
     ) {
