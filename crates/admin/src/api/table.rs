@@ -255,7 +255,8 @@ fn general() -> Vec<Route> {
             .wants(&[Push], Body).refuses(&[NotFound, Conflict, Busy, NoAnswer])
             .told("push", "Push to a device, a list, a user, a tag, an audience or a product",
                 "For `device`, `devices` and `user`, an outcome for each; for `tag`, `audience` \
-                 and `all`, and for a push that is scheduled or tracked, the counts so far; for `dry_run`, \
+                 and `all`, and for a push that is scheduled or tracked, the counts so far; for \
+                 `dry_run`, \
                  the number of devices.")
             .more("With `send_at_ms` the push is sent later, within a second of that time, to the \
                    devices that are there then. It is on stable storage before the response. If \
@@ -281,7 +282,8 @@ fn general() -> Vec<Route> {
         get("/v1/pushes", pushes::list).wants(&[Push, Read], Query).refuses(ASKS)
             .told("listPushes", "Pushes that are scheduled, running or remembered, page by page",
                 "A page: those to be sent last come first, then the latest.")
-            .more("Pushes to named devices are listed if they were tracked, scheduled or cancelled."),
+            .more("Pushes to named devices are listed if they were tracked, scheduled or \
+                   cancelled."),
         get("/v1/pushes/{id}", pushes::counts).wants(&[Push, Read], Free).refuses(FINDS)
             .told("pushCounts", "Progress of a push",
                 "Its counts. The server remembers only the latest pushes."),
