@@ -1,8 +1,10 @@
 //! What became of tracked pushes, and reports of devices.
 
-use super::TestApi;
 use super::description::check_answer;
+use super::{TestApi, settings};
+use crate::Settings;
 use model::id::{DeviceId, MessageId};
+use model::ports::bans::{Ban, BanFault, BanOrder, BanSubject, Bans};
 use model::ports::control::{Answer, Command};
 use model::ports::pushes::{
     BearerToken, DeviceStep, OutcomePart, PushAnswer, PushCommand, PushCounts, PushMinute,
@@ -10,6 +12,8 @@ use model::ports::pushes::{
 };
 use model::push::{Outcome, PushReport, PushStep, Rejection, StepKind};
 use serde_json::json;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 fn answer(command: &Command) -> Answer {
     let Command::Push(command) = command else { return Answer::Busy };
@@ -145,5 +149,42 @@ fn a_device_reports_with_its_own_token_and_no_other() {
     ] {
         let (got, answer) = report(token, told);
         assert!(got == status && answer.contains(words), "{token} {told}: {got} {answer}");
+    }
+}
+
+/// A ban of the client `banned`.
+struct OneBan;
+
+impl Bans for OneBan {
+    fn list(&self) -> Vec<Ban> {
+        Vec::new()
+    }
+
+    fn put(&self, _: BanOrder) -> Result<Ban, BanFault> {
+        Err(BanFault::Full)
+    }
+
+    fn remove(&self, _: &BanSubject, _: &str) -> Result<bool, BanFault> {
+        Ok(false)
+    }
+
+    fn refuses(&self, _: Option<IpAddr>, _: Option<&str>) -> bool {
+        false
+    }
+
+    fn refuses_client(&self, client: &str) -> bool {
+        client == "banned"
+    }
+}
+
+#[test]
+fn a_banned_device_reports_nothing() {
+    let test_api = TestApi::with(Settings { bans: Arc::new(OneBan), ..settings() }, answer);
+    for (device, status) in [("d", 200), ("banned", 403)] {
+        let body = json!({
+            "product": "shop", "device": device, "token": "good", "push": "5", "report": "opened",
+        });
+        let (got, ..) = test_api.send_as("", &[], ("POST", "/v1/reports", &*body.to_string()));
+        assert_eq!(got, status, "{device}");
     }
 }

@@ -274,9 +274,8 @@ pub(super) fn good(rule: &Rule) -> (String, String) {
         ("get", "/v1/chat/accounts/{account}/history") => "?with=bob",
         ("get", "/v1/devices" | "/v1/events" | "/v1/pushes" | "/v1/schedules") => "?product=shop",
         ("delete", "/v1/pushes/{id}") => "?product=shop",
-        (_, "/v1/pushes/{id}/pause" | "/v1/pushes/{id}/resume" | "/v1/pushes/{id}/devices") => {
-            "?product=shop"
-        }
+        (_, "/v1/pushes/{id}/pause" | "/v1/pushes/{id}/resume") => "?product=shop",
+        (_, "/v1/pushes/{id}/devices" | "/v1/pushes/{id}/minutes") => "?product=shop",
         (_, path) if path == "/v1/device" || path.starts_with("/v1/device/") => {
             "?product=shop&device=till-7"
         }
