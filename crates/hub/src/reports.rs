@@ -71,7 +71,7 @@ impl WaitingReport {
         self.line.as_ref()
     }
 
-    /// What the Report says about a push, if it is about one.
+    /// The action that the Report tells, if it is about a push.
     pub fn report(&self) -> Option<PushReport> {
         match self.event.what {
             DeviceWhat::Reported { report, .. } => Some(report),

@@ -153,7 +153,7 @@ impl PushReport {
         PushReport::ALL.into_iter().find(|&report| report as u8 == byte)
     }
 
-    /// What a Report says about a push, if its body has the form of such a report: the head, the
+    /// Report about a push in a body, if its body has the form of such a report: the head, the
     /// number of the report, the id of the push (big endian). Every other body is the
     /// application's.
     pub fn of_body(body: &[u8]) -> Option<(PushReport, MessageId)> {
@@ -163,10 +163,10 @@ impl PushReport {
     }
 }
 
-/// What became of a push at a device, so far.
+/// Step of a push at a device: an outcome, or a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PushStep {
-    /// It was stored, or it ended.
+    /// The push was stored, or it ended.
     Outcome(Outcome),
     /// The device reported what its user did.
     Report(PushReport),

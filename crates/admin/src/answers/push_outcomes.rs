@@ -1,4 +1,4 @@
-//! What became of a tracked push.
+//! Outcomes of a tracked push.
 
 use super::pushes::rejection;
 use crate::texts::{Decimal, OutcomesPlace, RejectionWord, StepWord};
@@ -8,7 +8,7 @@ use model::push::{PushStep, StepKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What became of a push at devices: a page.
+/// Outcomes of a push at devices: a page.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PushDevices")]
 pub(crate) struct OutcomesPage {
@@ -31,7 +31,7 @@ pub(crate) struct OutcomesPage {
 struct Line {
     /// The device.
     device: String,
-    /// What became of the push. stored: it is queued. cancelled: recalled by a cancel. opened,
+    /// Outcome of the push. stored: it is queued. cancelled: recalled by a cancel. opened,
     /// dismissed: reported by the device. The others end it.
     #[schemars(with = "StepWord")]
     outcome: &'static str,
@@ -92,7 +92,7 @@ impl OutcomesPage {
     }
 }
 
-/// What became of a push, by minute.
+/// Outcomes of a push, by minute.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PushMinutes")]
 pub(crate) struct Minutes {

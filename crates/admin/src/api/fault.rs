@@ -309,7 +309,7 @@ impl Fault {
         Fault::new(StatusCode::CONFLICT, "lists_full", message)
     }
 
-    /// What became of the push at each device is not known.
+    /// The outcome of the push at each device is not known.
     pub(crate) fn not_tracked() -> Fault {
         let message = "the push was not tracked: order the next one with `track`";
         Fault::new(StatusCode::CONFLICT, "not_tracked", message)

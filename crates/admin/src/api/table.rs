@@ -306,7 +306,7 @@ fn general() -> Vec<Route> {
     ]
 }
 
-/// What became of tracked pushes.
+/// Outcomes of tracked pushes.
 #[rustfmt::skip] // a row a route
 fn outcomes() -> Vec<Route> {
     use Of::Query;

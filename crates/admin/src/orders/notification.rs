@@ -42,12 +42,12 @@ pub(crate) struct NotificationBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = TEXT_BYTES_MAX))]
     pub(crate) category: Option<String>,
-    /// What is different on a platform.
+    /// Fields that differ by platform.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) platforms: Option<Box<PlatformNotifications>>,
 }
 
-/// What is different in a notification on each platform. A device that gets the push over its own
+/// Fields of a notification that differ by platform. A device that gets the push over its own
 /// connection gets all of it.
 #[derive(Clone, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(deny_unknown_fields)]

@@ -83,7 +83,7 @@ pub(crate) struct ReportBody {
     /// Id of the push.
     #[schemars(with = "Decimal")]
     push: String,
-    /// What the user did.
+    /// Action of the user.
     #[schemars(with = "PushReportWord")]
     report: String,
 }

@@ -1,4 +1,4 @@
-//! What became of tracked pushes, and reports of devices.
+//! Outcomes of tracked pushes, and reports of devices.
 
 use super::description::check_answer;
 use super::{TestApi, settings};

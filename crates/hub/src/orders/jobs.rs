@@ -53,7 +53,7 @@ pub(crate) struct Job {
     pub asked: u32,
     /// Keys of rows of counts that this shard reports and removed shards wrote.
     pub foreign: Vec<Box<[u8]>>,
-    /// What became of the push at each device, if it is tracked.
+    /// Outcomes of the push at devices, if it is tracked.
     pub tracked: Option<Box<Tracked>>,
 }
 

@@ -1,4 +1,4 @@
-//! What became of tracked pushes at their devices: lines in rows, and what memory knows of them.
+//! Outcomes of tracked pushes at their devices: lines in rows, and their sums in memory.
 //!
 //! A tracked push is an order to many, also to one device. Each of its rows of devices tells what
 //! became of the push at them, and when, and stays as long as the push is remembered: so one row
@@ -39,7 +39,7 @@ const LINES_MAX: usize = 1_000;
 /// Memory beside a row, and beside a device that reported, in the limit of bytes.
 const BESIDE: u64 = 32;
 
-/// What memory knows of a tracked push on one shard.
+/// State of a tracked push on one shard, in memory.
 #[derive(Default)]
 pub(crate) struct Tracked {
     /// Number of the next row.
@@ -131,7 +131,7 @@ pub(crate) struct OutcomeRow {
 }
 
 impl OutcomeRow {
-    /// What it takes of the limit of bytes.
+    /// Part of the limit of bytes that the row takes.
     pub fn weight(key: &[u8], value: &[u8]) -> u64 {
         (key.len() + value.len()) as u64 + BESIDE
     }
@@ -289,7 +289,7 @@ impl Place {
 
 /// The page of lines, and what a start makes of rows.
 impl Hub {
-    /// What became of a push, by minute.
+    /// Answers with the outcomes of a push by minute.
     pub(crate) fn minutes(&self, push: MessageId, product: Option<&ProductKey>) -> PushAnswer {
         let Some(job) = self.jobs.shown(push, product) else {
             return PushAnswer::Minutes(None);

@@ -32,7 +32,7 @@ pub enum PushCommand {
         /// Only if the push is for devices of this product.
         product: Option<ProductKey>,
     },
-    /// What became of a tracked push at its devices, in the order in which it happened. Answer:
+    /// Lists outcomes of a tracked push at its devices, in the order of time. Answer:
     /// `Outcomes`, a part of each shard.
     Outcomes {
         /// The push.
@@ -46,7 +46,7 @@ pub enum PushCommand {
         /// Most lines of a shard.
         count: u32,
     },
-    /// What became of a tracked push, by minute. Answer: `Minutes`.
+    /// Lists outcomes of a tracked push by minute. Answer: `Minutes`.
     Minutes {
         /// The push.
         push: MessageId,
@@ -283,7 +283,7 @@ pub struct PushOrder {
     pub wait_ms: u32,
     /// Tell the end of this push at each device as an event.
     pub receipts: bool,
-    /// What becomes of the push at each device is stored and can be asked for. A tracked push is on
+    /// The outcome at each device is stored and can be asked for. A tracked push is on
     /// stable storage before it is sent, and is answered with its counts, whatever its target.
     pub track: bool,
     /// Unix milliseconds at which the push is sent; at once when absent. A scheduled push is
@@ -427,7 +427,7 @@ impl std::fmt::Debug for BearerToken {
 pub struct DeviceStep {
     /// The device.
     pub device: DeviceId,
-    /// What became of the push.
+    /// Outcome of the push, or report about it.
     pub step: PushStep,
     /// When, Unix milliseconds.
     pub at_ms: u64,
@@ -450,7 +450,7 @@ pub struct OutcomePart {
     pub is_cut: bool,
 }
 
-/// What became of a push in a minute, at all devices.
+/// Outcomes of a push in a minute, at all devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PushMinute {
     /// The minute, counted from the Unix epoch.

@@ -90,7 +90,7 @@ pub(crate) struct PushToMany {
     /// once.
     pub target: PushTarget,
     pub receipts: bool,
-    /// What becomes of the push at each device is stored.
+    /// The outcome of the push at each device is stored.
     pub track: bool,
     /// Unix millisecond at which the push is sent; at once when absent.
     pub send_at_ms: Option<u64>,

@@ -1,4 +1,4 @@
-//! What became of a tracked push at devices, as the value of a row.
+//! Outcomes of a tracked push at devices, as the value of a row.
 //!
 //! ```text
 //!  version 1, Unix ms (8), then for each line:
