@@ -5,6 +5,7 @@
 //! without a scope is open to everyone.
 
 mod chat;
+mod outcomes;
 mod schedules;
 
 use crate::api::Shared;
@@ -13,7 +14,7 @@ use crate::fault::Refusal;
 use crate::routes::access::{audit_log, bans, tokens};
 use crate::routes::{
     clients, console_files, dead_letters, devices, insight, messages, operations, overview,
-    presence_routes, products, push_outcomes, pushes, segments, session, stream, trace, users,
+    presence_routes, products, pushes, segments, session, stream, trace, users,
 };
 use crate::texts::IdempotencyKey;
 use crate::tokens::scope::Scope;
@@ -176,8 +177,13 @@ const LETTERS: &[Refusal] = &[Refusal::NotFound, Refusal::NoDeadLetters, Refusal
 
 /// Every route.
 pub(crate) fn table() -> Vec<Route> {
-    let of_devices =
-        [general(), outcomes(), schedules::schedules(), products_and_devices(), devices_by_query()];
+    let of_devices = [
+        general(),
+        outcomes::outcomes(),
+        schedules::schedules(),
+        products_and_devices(),
+        devices_by_query(),
+    ];
     let of_topics = [
         sessions(),
         insights(),
@@ -303,40 +309,6 @@ fn general() -> Vec<Route> {
                    the response; a repeated one gets the same response. A token with `products` \
                    names one of them in `product`. Of a push to named devices, `counts` covers the \
                    devices where it was still queued."),
-    ]
-}
-
-/// Outcomes of tracked pushes.
-#[rustfmt::skip] // a row a route
-fn outcomes() -> Vec<Route> {
-    use Of::Query;
-    use Refusal::{
-        Busy, Forbidden, NoAnswer, NoReports, NotFound, NotTracked, TooManyReports, Unauthorized,
-    };
-    use Scope::{Push, Read};
-    vec![
-        get("/v1/pushes/{id}/devices", push_outcomes::devices)
-            .wants(&[Push, Read], Query).refuses(&[NotFound, NotTracked, Busy, NoAnswer])
-            .told("pushDevices", "What became of a tracked push at its devices, page by page",
-                "A page, in the order in which it happened on each shard.")
-            .more("A line for a device that stored the push, while it is queued there; one for its \
-                   end; one for each report. Lines never change, and later ones come behind: who \
-                   goes on with `next` gets each line once, also while the push is under way, and \
-                   `next` of the last page gets what happens afterwards."),
-        get("/v1/pushes/{id}/minutes", push_outcomes::minutes)
-            .wants(&[Push, Read], Query).refuses(&[NotFound, NotTracked, Busy, NoAnswer])
-            .told("pushMinutes", "What became of a tracked push, by minute",
-                "The minutes in which something happened, the first one first.")
-            .more("Counts lines; at most 1,440 minutes of each shard, older ones are added to the \
-                   first."),
-        post("/v1/reports", push_outcomes::report)
-            .refuses(&[
-                Unauthorized, Forbidden, NotFound, NoReports, TooManyReports, Busy, NoAnswer,
-            ])
-            .told("reportPush", "A device reports that its user opened or dismissed a push",
-                "It is taken: on stable storage, if the push is tracked and its line has room.")
-            .more("Needs no token of the API: the body has the bearer token of the device. The \
-                   server does not check whether the device got the push."),
     ]
 }
 
