@@ -16,7 +16,7 @@ use crate::session::Farewell;
 use crate::{Effects, Hub};
 use base::slab::Key;
 use base::time::Now;
-use model::id::{DeviceId, ProductKey};
+use model::id::{DeviceId, DeviceUser, ProductKey};
 use model::ports::log::{Table, Write};
 use model::ports::pushes::{PushAnswer, PushCommand};
 use model::product::Product;
@@ -109,11 +109,7 @@ impl Hub {
                 None => PushAnswer::UnknownProduct,
             },
             PushCommand::Token { product, device, user, until } => {
-                let known = self.registry.products.number(&product);
-                let (of, device) = (product.as_str(), device.as_str());
-                let token =
-                    known.map(|_| self.access.bearer_token(of, device, user.as_ref(), until));
-                PushAnswer::Token(token)
+                self.token((&product, &device), user.as_ref(), until)
             }
             PushCommand::Cancel { id, push, product } => {
                 let change = PushChange { kind: ChangeKind::Cancel, push, product };
@@ -133,10 +129,7 @@ impl Hub {
                 return self.order_segment(reply, (product, segment), None, fx);
             }
             PushCommand::Segments { product, names } => {
-                match self.registry.products.number(&product) {
-                    Some(_) => PushAnswer::Segments(self.segments.of(&product, names.as_deref())),
-                    None => PushAnswer::UnknownProduct,
-                }
+                self.known_segments(&product, names.as_deref())
             }
             PushCommand::Outcomes { push, product, after, kind, count } => {
                 let of = (push, product.as_ref());
@@ -172,6 +165,18 @@ impl Hub {
             }
         };
         fx.answers.push((reply, answer));
+    }
+
+    /// The bearer token of a device, until a Unix second.
+    fn token(
+        &self,
+        (product, device): (&ProductKey, &DeviceId),
+        user: Option<&DeviceUser>,
+        until: u64,
+    ) -> PushAnswer {
+        let known = self.registry.products.number(product);
+        let (of, device) = (product.as_str(), device.as_str());
+        PushAnswer::Token(known.map(|_| self.access.bearer_token(of, device, user, until)))
     }
 
     /// Hands the log the time zone of a device.

@@ -102,6 +102,18 @@ impl Segments {
 }
 
 impl Hub {
+    /// Segments of a product: all of them, or those with these names.
+    pub(crate) fn known_segments(
+        &self,
+        product: &ProductKey,
+        names: Option<&[SegmentName]>,
+    ) -> PushAnswer {
+        match self.registry.products.number(product) {
+            Some(_) => PushAnswer::Segments(self.segments.of(product, names)),
+            None => PushAnswer::UnknownProduct,
+        }
+    }
+
     /// Hands the log a change of a segment, which takes effect when it is stored.
     pub(crate) fn order_segment(
         &mut self,
