@@ -394,6 +394,8 @@ impl Jobs {
                 self.paused.remove(&of);
             }
         }
+        // One that is still scheduled is of no kind yet.
+        self.scheduled.remove(&id);
         self.closed(id);
         self.due.remove(&id);
         self.of_kind(job.tracked.is_some()).remove(&id);

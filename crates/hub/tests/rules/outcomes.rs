@@ -5,7 +5,7 @@ use crate::many::{Pair, away, owner, rest};
 use hub::{OrderMessage, Settings};
 use model::id::{MessageId, ProductKey, ShardId};
 use model::ports::events::DeviceWhat;
-use model::ports::log::{Call, Read, Table};
+use model::ports::log::{Call, Read, StoreError, Table};
 use model::ports::pushes::{
     BearerToken, OutcomePart, PushAnswer, PushCommand, PushCounts, PushMinute, PushOrder,
     PushTarget,
@@ -437,6 +437,22 @@ fn tracked_pushes_take_no_room_of_the_others() {
 }
 
 #[test]
+fn a_scheduled_push_that_the_log_refuses_leaves_nothing() {
+    for track in [false, true] {
+        let mut world = HubHarness::new();
+        away(&mut world, 0..1);
+        world.keeps = false;
+        let at_ms = world.now.wall_ms + 60_000;
+        let (_, reply) = world.push_to(names(0..1), |order| {
+            (order.track, order.send_at_ms) = (track, Some(at_ms));
+        });
+        world.complete(Err(StoreError::Busy));
+        assert_eq!(world.answer(reply), Some(PushAnswer::Busy));
+        world.hub.audit();
+    }
+}
+
+#[test]
 fn nobody_opens_a_push_that_is_still_to_be_sent() {
     let mut world = HubHarness::new();
     let seat = world.seat("d0");
@@ -478,7 +494,7 @@ fn a_refused_row_refuses_the_report_and_the_quota_holds() {
     world.keeps = false;
     say(&mut world, &seat, 1, push, PushReport::Opened);
     world.pass_ms(250);
-    world.complete(Err(model::ports::log::StoreError::Busy));
+    world.complete(Err(StoreError::Busy));
     let refused = |seq, why| (seat.conn, PushDelivery::ReportRefused { term: 0, seq, why });
     assert_eq!(world.deliveries(), [refused(1, Refusal::Busy)]);
     assert_eq!(world.counts(push).opened, 0);
