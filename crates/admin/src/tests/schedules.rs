@@ -67,7 +67,7 @@ fn a_push_is_scheduled_by_the_clocks_of_the_devices() {
     let berlin = Zone::parse("Europe/Berlin").expect("a zone");
     for (more, zone, passed) in [
         ("", Zone::UTC, Passed::Send),
-        (r#", "zone": "europe/berlin", "passed": "skip""#, berlin, Passed::Skip),
+        (r#", "zone": "europe/berlin", "passed": "skip", "track": true"#, berlin, Passed::Skip),
     ] {
         let (status, told) = push(&format!(r#""at_local": "{at}"{more}"#));
         assert_eq!((status, &told["state"]), (200, &json!("scheduled")), "{told}");
@@ -75,6 +75,7 @@ fn a_push_is_scheduled_by_the_clocks_of_the_devices() {
         let asked = test_api.asked();
         let Some(Command::Push(PushCommand::Push(order))) = asked.last() else { panic!() };
         assert_eq!((order.local, order.send_at_ms), (Some(LocalTime { at, zone, passed }), None));
+        assert_eq!(order.track, more.contains("track"));
     }
     let (past, far) = ("2025-01-01T00:00", "2099-01-01T00:00");
     let at = at.to_string();
@@ -154,7 +155,7 @@ fn schedules_are_saved_shown_paused_and_removed() {
         (r#""weekly": {"days": ["mon", "sun"], "at": "00:00"}"#, "0 0 * * 1,0"),
         (r#""monthly": {"days": [1, 31], "at": "23:59"}, "local": true"#, "59 23 1,31 * *"),
     ] {
-        let (status, told) = save(rule, "");
+        let (status, told) = save(rule, r#", "track": true"#);
         assert_eq!((status, &told["name"]), (200, &json!("morning")), "{told}");
         check_answer("post", "/v1/schedules", &told);
         let mut asked = test_api.asked();
@@ -163,6 +164,7 @@ fn schedules_are_saved_shown_paused_and_removed() {
             panic!("{asked:?}")
         };
         assert_eq!((schedule.calendar.line(), schedule.local), (line, rule.contains("local")));
+        assert!(schedule.push.track);
     }
     let (status, told) = test_api.json("GET", "/v1/schedules?product=shop", "");
     assert_eq!((status, &told["schedules"][0]["next_ms"]), (200, &json!([NOW_MS + 1])));

@@ -69,7 +69,7 @@ fn minutes(world: &mut HubHarness, push: MessageId) -> PushAnswer {
 }
 
 /// All lines, as texts.
-fn lines(world: &mut HubHarness, push: MessageId, kind: Option<StepKind>) -> Vec<String> {
+pub fn lines(world: &mut HubHarness, push: MessageId, kind: Option<StepKind>) -> Vec<String> {
     let (mut after, mut all) = (0, Vec::new());
     loop {
         let part = part(world, push, (after, 2), kind);

@@ -2,6 +2,7 @@
 
 use crate::harness::{HubHarness, WALL_MS, id, limited, order, settings, tag};
 use crate::many::{away, rest, waiting};
+use crate::outcomes::lines;
 use base::time::{Instant, Now};
 use hub::Settings;
 use model::calendar::{Calendar, LAST_IDS_MAX, Schedule, ScheduleState};
@@ -102,6 +103,36 @@ fn a_push_is_sent_at_each_time_of_the_calendar_also_after_a_start() {
             pass_h(&mut world, 23);
         }
         assert_eq!(world.log.rows(Table::Schedules), 1);
+        world.hub.audit();
+    }
+}
+
+#[test]
+fn the_pushes_of_a_schedule_are_tracked_if_its_push_is() {
+    for (local, kill) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut world = HubHarness::new();
+        away(&mut world, 0..2);
+        put(&mut world, NINE, |schedule| {
+            (schedule.push.track, schedule.local) = (true, local);
+            let names = ["d0", "d1"].map(id);
+            schedule.push.target = PushTarget::Devices(names.into());
+        });
+        // The first zone of all is half a day ahead of the devices.
+        pass_h(&mut world, 2);
+        assert_eq!(state(&mut world).sent, u32::from(!local));
+        for day in 1..3 {
+            if kill {
+                world.restart();
+            }
+            pass_h(&mut world, 24);
+            let state = state(&mut world);
+            assert_eq!(state.sent, day + u32::from(!local));
+            let push = state.last_ids[0];
+            assert!(world.counts(push).tracked);
+            let mut told = lines(&mut world, push, None);
+            told.sort();
+            assert_eq!(told, ["d0 stored", "d1 stored"]);
+        }
         world.hub.audit();
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::harness::{HubHarness, WALL_MS, id, limited, order, product, settings, tag};
 use crate::many::{Pair, away, owner, rest, waiting};
+use crate::outcomes::lines;
 use base::prng::Prng;
 use base::time::{Instant, Now};
 use hub::Settings;
@@ -110,6 +111,47 @@ fn each_device_gets_the_push_when_its_clock_shows_the_time() {
             rest(&mut world);
             assert_eq!((world.counts(push), waiting(&mut world, 0..10)), (counts, vec![1; 10]));
             world.hub.audit();
+        }
+    }
+}
+
+#[test]
+fn a_tracked_push_has_a_line_for_each_device_when_its_zone_has_had_it() {
+    let named = || PushTarget::Devices((0..10).map(|n| id(&format!("d{n}"))).collect());
+    for target in [PushTarget::Product, PushTarget::Tag(tag("t")), named()] {
+        for kill in [false, true] {
+            let mut world = HubHarness::new();
+            spread(&mut world);
+            let push = schedule(&mut world, target.clone(), |order| order.track = true);
+            for (at, (_, hours)) in ZONES.iter().enumerate() {
+                pass_to(&mut world, FIRST_MS + hours * HOUR_MS);
+                if kill {
+                    world.restart();
+                    rest(&mut world);
+                }
+                // Those without a zone are in UTC.
+                let unzoned = if at < 2 { 0 } else { 2 };
+                assert_eq!(lines(&mut world, push, None).len(), 2 * (at + 1) + unzoned, "{at}");
+                world.hub.audit();
+            }
+            for n in 0..10 {
+                let seat = world.seat(&format!("d{n}"));
+                world.ack(&seat, &[push]);
+            }
+            rest(&mut world);
+            for _ in 0..2 {
+                let counts = world.counts(push);
+                assert_eq!(
+                    (counts.state, counts.matched, counts.delivered, counts.tracked),
+                    (PushState::Finished, 10, 10, true)
+                );
+                let mut told = lines(&mut world, push, None);
+                told.sort();
+                assert_eq!(told, (0..10).map(|n| format!("d{n} delivered")).collect::<Vec<_>>());
+                world.hub.audit();
+                world.restart();
+                rest(&mut world);
+            }
         }
     }
 }
@@ -287,8 +329,10 @@ fn whoever_moves_between_zones_and_whenever_a_kill_comes_each_gets_the_push_once
             1 => PushTarget::Tag(tag("t")),
             _ => PushTarget::Devices((0..10).map(|n| id(&format!("d{n}"))).collect()),
         };
-        let live = |order: &mut PushOrder| order.time_to_live_s = 120 * 3_600;
-        let push = schedule(&mut world, target, live);
+        let is_tracked = seed % 2 == 0;
+        let push = schedule(&mut world, target, |order| {
+            (order.time_to_live_s, order.track) = (120 * 3_600, is_tracked);
+        });
         world.pass_ms(18 * HOUR_MS);
         world.keeps = false;
         for _ in 0..80 {
@@ -324,6 +368,12 @@ fn whoever_moves_between_zones_and_whenever_a_kill_comes_each_gets_the_push_once
         assert_eq!(waiting(&mut world, 0..10), [1; 10], "seed {seed}");
         let counts = world.counts(push);
         assert_eq!((counts.running, counts.matched), (false, 10), "seed {seed}: {counts:?}");
+        if is_tracked {
+            let mut told = lines(&mut world, push, None);
+            told.sort();
+            let all: Vec<_> = (0..10).map(|n| format!("d{n} stored")).collect();
+            assert_eq!(told, all, "seed {seed}");
+        }
         world.hub.audit();
     }
     assert!(moves > 500 && kills > 20, "{moves} {kills}");
