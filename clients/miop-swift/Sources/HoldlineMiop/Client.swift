@@ -175,6 +175,25 @@ public final class Client {
         return try machine.report(options.clock.now(), payload, clientId)
     }
 
+    /// Reports that the user opened a push: a Report with a client id of its own, so that it is
+    /// queued once. Returns the client id. Not to be called on the queue.
+    @discardableResult
+    public func opened(_ id: UInt64) throws -> String {
+        try reportPush(1, "opened", id)
+    }
+
+    /// Reports that the user dismissed a push, likewise.
+    @discardableResult
+    public func dismissed(_ id: UInt64) throws -> String {
+        try reportPush(2, "dismissed", id)
+    }
+
+    /// The form of MIOP 5.10.
+    private func reportPush(_ what: UInt8, _ word: String, _ id: UInt64) throws -> String {
+        let head: [UInt8] = [0, 0x6d, 0x69, 0x6f, 0x70, 0, what]
+        return try report(head + bigEndian(id, 8), clientId: "\(word)-\(id)")
+    }
+
     fileprivate func settle(_ id: UInt64, isGood: Bool) {
         run { machine, _ in isGood ? machine.acknowledge(id) : machine.reject(id) }
     }

@@ -157,6 +157,10 @@ final class Driver {
             } catch ReportError.queueFull {
                 return ["error": "queue_full"]
             }
+        case "opened", "dismissed":
+            let id = UInt64(text("id")!)!, isOpened = text("do") == "opened"
+            let name = try isOpened ? client!.opened(id) : client!.dismissed(id)
+            return ["client_id": name]
         case "pull": client!.pull(UInt16(number("count")!))
         case "break_store": client!.queue.sync { store.isBroken = command["broken"] as! Bool }
         case "nudge": client!.nudge()
