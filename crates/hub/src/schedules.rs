@@ -20,7 +20,7 @@ use model::id::{MessageId, ProductKey, ScheduleName};
 use model::ports::log::{Table, Write};
 use model::ports::pushes::{PushAnswer, PushCommand, PushOrder, PushTarget};
 use model::zone::{CivilTime, LocalTime, Passed};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,22 +103,19 @@ impl SavedSchedule {
 /// An entry of the table.
 struct Entry {
     saved: SavedSchedule,
-    /// When its next push is due; absent if it has ended or is paused.
+    /// Its place in [`Schedules::due`], if it has one.
     due_ms: Option<u64>,
-    /// The push that is ordered and not yet on stable storage, and its time.
-    ordered: Option<(CivilTime, MessageId)>,
-}
-
-impl Entry {
-    fn of(saved: SavedSchedule) -> Entry {
-        Entry { due_ms: saved.due_ms(), saved, ordered: None }
-    }
 }
 
 /// The schedules of all products.
 #[derive(Default)]
 pub(crate) struct Schedules {
     all: BTreeMap<ScheduleKey, Entry>,
+    /// Schedules that go on, by the Unix millisecond at which their next push is due; without those
+    /// in `ordered`.
+    due: BTreeSet<(u64, ScheduleKey)>,
+    /// Pushes that are ordered and not yet on stable storage, with the times of their schedules.
+    ordered: BTreeMap<ScheduleKey, (CivilTime, MessageId)>,
     /// Schedules that the log is asked to change, with the number of these calls.
     changing: BTreeMap<ScheduleKey, u32>,
     /// Until when nothing is ordered, after a refusal.
@@ -145,7 +142,7 @@ impl Schedules {
     pub fn restore(&mut self, key: &[u8], value: &[u8]) -> bool {
         let Some((product, name)) = schedule::names(key) else { return false };
         let Some(saved) = schedule::decode(name.clone(), value) else { return false };
-        self.all.insert((product, name), Entry::of(saved));
+        self.put((product, name), saved);
         true
     }
 
@@ -166,7 +163,7 @@ impl Schedules {
     pub fn forget(&mut self, product: &ProductKey, log: &mut LogCalls, fx: &mut Effects) {
         let of: Vec<_> = self.all.keys().filter(|key| key.0 == *product).cloned().collect();
         for key in of {
-            self.all.remove(&key);
+            self.remove(&key);
             log.clean_later(CleanupTask::Schedule(key), fx);
         }
     }
@@ -188,7 +185,39 @@ impl Schedules {
     }
 
     fn next_due_ms(&self) -> Option<u64> {
-        self.all.values().filter(|it| it.ordered.is_none()).filter_map(|it| it.due_ms).min()
+        self.due.first().map(|(due_ms, _)| *due_ms)
+    }
+
+    /// Saves a schedule or replaces it, of which nothing is ordered then. Whether it is new.
+    fn put(&mut self, key: ScheduleKey, saved: SavedSchedule) -> bool {
+        let is_new = !self.remove(&key);
+        self.all.insert(key.clone(), Entry { saved, due_ms: None });
+        self.place(&key);
+        is_new
+    }
+
+    /// Removes a schedule. Whether there was one.
+    fn remove(&mut self, key: &ScheduleKey) -> bool {
+        self.ordered.remove(key);
+        let Some(entry) = self.all.remove(key) else { return false };
+        if let Some(due_ms) = entry.due_ms {
+            self.due.remove(&(due_ms, key.clone()));
+        }
+        true
+    }
+
+    /// Gives a schedule its place among those that are due, after it has changed.
+    fn place(&mut self, key: &ScheduleKey) {
+        let Some(entry) = self.all.get_mut(key) else { return };
+        if let Some(due_ms) = entry.due_ms.take() {
+            self.due.remove(&(due_ms, key.clone()));
+        }
+        if !self.ordered.contains_key(key)
+            && let Some(due_ms) = entry.saved.due_ms()
+        {
+            entry.due_ms = Some(due_ms);
+            self.due.insert((due_ms, key.clone()));
+        }
     }
 }
 
@@ -277,20 +306,18 @@ impl Hub {
         is_stored: bool,
         fx: &mut Effects,
     ) -> PushAnswer {
-        self.schedules.change_answered(&key);
-        let all = &mut self.schedules.all;
+        let schedules = &mut self.schedules;
+        schedules.change_answered(&key);
         let has_product = self.registry.products.number(&key.0).is_some();
         let answer = match change {
             _ if !is_stored => PushAnswer::StoreFailed,
             ScheduleChange::Put(_) if !has_product => PushAnswer::UnknownProduct,
-            ScheduleChange::Put(saved) => {
-                PushAnswer::Done(all.insert(key.clone(), Entry::of(*saved)).is_none())
-            }
-            ScheduleChange::Drop => PushAnswer::Done(all.remove(&key).is_some()),
-            ScheduleChange::Pause(paused) => PushAnswer::Done(match all.get_mut(&key) {
+            ScheduleChange::Put(saved) => PushAnswer::Done(schedules.put(key.clone(), *saved)),
+            ScheduleChange::Drop => PushAnswer::Done(schedules.remove(&key)),
+            ScheduleChange::Pause(paused) => PushAnswer::Done(match schedules.all.get_mut(&key) {
                 Some(entry) => {
                     entry.saved.pause(now, paused);
-                    entry.due_ms = entry.saved.due_ms();
+                    schedules.place(&key);
                     true
                 }
                 None => false,
@@ -322,12 +349,9 @@ impl Hub {
     }
 
     fn due_schedule(&self, now: Now) -> Option<ScheduleKey> {
-        let is_due = |(key, entry): &(&ScheduleKey, &Entry)| {
-            entry.ordered.is_none()
-                && entry.due_ms.is_some_and(|due_ms| due_ms <= now.wall_ms)
-                && self.registry.products.number(&key.0).is_some()
-        };
-        self.schedules.all.iter().find(is_due).map(|(key, _)| key.clone())
+        let due = self.schedules.due.iter().take_while(|(due_ms, _)| *due_ms <= now.wall_ms);
+        let mut due = due.map(|(_, key)| key);
+        due.find(|key| self.registry.products.number(&key.0).is_some()).cloned()
     }
 
     /// Orders the push of the last time of a schedule that has come, or passes over it. False if
@@ -350,9 +374,8 @@ impl Hub {
         }
         match self.jobs.accept(now, None, order, &mut self.log, fx) {
             Ok(id) => {
-                if let Some(entry) = self.schedules.all.get_mut(key) {
-                    entry.ordered = Some((time, id));
-                }
+                self.schedules.ordered.insert(key.clone(), (time, id));
+                self.schedules.place(key);
                 true
             }
             Err(_) => false,
@@ -396,16 +419,16 @@ impl Hub {
     /// Notes the ordered pushes that are on stable storage; those that the log refused are ordered
     /// again.
     fn schedules_ordered(&mut self, now: Now, fx: &mut Effects) {
-        let ordered = |(key, entry): (&ScheduleKey, &Entry)| Some((key.clone(), entry.ordered?));
-        let open: Vec<_> = self.schedules.all.iter().filter_map(ordered).collect();
-        for (key, (time, id)) in open {
+        let ordered = self.schedules.ordered.iter();
+        let ordered: Vec<_> = ordered.map(|(key, ordered)| (key.clone(), *ordered)).collect();
+        for (key, (time, id)) in ordered {
             match self.jobs.at(id).map(|job| job.open.as_ref().is_none_or(|open| open.is_kept)) {
                 Some(true) => self.schedule_went(&key, time, Some(id), fx),
                 Some(false) => {}
                 None => {
                     self.schedules.pause_until = now.after(PAUSE);
-                    let entry = self.schedules.all.get_mut(&key);
-                    entry.into_iter().for_each(|entry| entry.ordered = None);
+                    self.schedules.ordered.remove(&key);
+                    self.schedules.place(&key);
                 }
             }
         }
@@ -427,8 +450,8 @@ impl Hub {
             saved.last_ids.insert(0, id);
             saved.last_ids.truncate(LAST_IDS_MAX);
         }
-        entry.ordered = None;
-        entry.due_ms = entry.saved.due_ms();
+        self.schedules.ordered.remove(key);
+        self.schedules.place(key);
         self.log.clean_later(CleanupTask::Schedule(key.clone()), fx);
     }
 }
