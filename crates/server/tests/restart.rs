@@ -6,7 +6,7 @@ use model::ports::control::{Answer, Command, Control};
 use model::ports::log::{Done, RowHome, Table, Write};
 use model::ports::pushes::{DeviceState, PushAnswer, PushCommand, PushOrder, PushTarget};
 use model::product::Product;
-use model::push::{Outcome, Priority};
+use model::push::Outcome;
 use server::config::Config;
 use server::start::{RunningServer, start};
 use std::path::Path;
@@ -49,24 +49,11 @@ fn devices() -> Vec<DeviceId> {
 }
 
 fn push(server: &RunningServer, idempotency_key: Option<&str>, body: &[u8]) -> Answer {
+    let (id, target) = (server.control().next_id(), PushTarget::Devices(devices()));
     let order = PushOrder {
-        id: server.control().next_id(),
-        product: key("shop"),
-        target: PushTarget::Devices(devices()),
-        body: body.into(),
-        collapse: None,
         time_to_live_s: 86_400,
-        priority: Priority::Normal,
-        silent: false,
-        notifies: false,
-        wait_ms: 0,
-        receipts: false,
-        track: false,
-        send_at_ms: None,
-        local: None,
-        devices_per_s: None,
-        user: None,
         idempotency_key: idempotency_key.map(Into::into),
+        ..PushOrder::new(id, key("shop"), target, body.into())
     };
     ask(server, Command::Push(PushCommand::Push(order)))
 }

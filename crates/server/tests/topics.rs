@@ -9,7 +9,6 @@ use model::id::{DeviceId, ProductKey, Tag};
 use model::ports::control::{Answer, Command, Control, Status};
 use model::ports::pushes::{PushCommand, PushOrder, PushTarget};
 use model::ports::topics::{ClientFilter, TopicAnswer, TopicCommand};
-use model::push::Priority;
 use server::config::Config;
 use server::start::{RunningServer, Started, start};
 use server::tools;
@@ -221,25 +220,10 @@ fn what_waits_for_a_session_is_there_after_restarts_with_other_shards() {
 fn store_for(server: &RunningServer, number: usize) {
     let product = ProductKey::parse("shop").expect("allowed");
     let device = DeviceId::parse(&format!("d-{number}")).expect("allowed");
-    let order = PushOrder {
-        id: server.control().next_id(),
-        product: product.clone(),
-        target: PushTarget::Devices(vec![device.clone()]),
-        body: vec![number as u8; 1 + 2_000 * number].into(),
-        collapse: None,
-        time_to_live_s: 86_400,
-        priority: Priority::Normal,
-        silent: false,
-        notifies: false,
-        wait_ms: 0,
-        receipts: false,
-        track: false,
-        send_at_ms: None,
-        local: None,
-        devices_per_s: None,
-        user: None,
-        idempotency_key: None,
-    };
+    let (id, target) = (server.control().next_id(), PushTarget::Devices(vec![device.clone()]));
+    let body = vec![number as u8; 1 + 2_000 * number].into();
+    let order =
+        PushOrder { time_to_live_s: 86_400, ..PushOrder::new(id, product.clone(), target, body) };
     let tags = vec![Tag::parse("berlin").expect("allowed")];
     for command in
         [PushCommand::Push(order), PushCommand::SetTags { product, device, tags: tags.clone() }]

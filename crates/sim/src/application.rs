@@ -473,24 +473,15 @@ impl Application {
         };
         let many = !matches!(target, PushTarget::Devices(_));
         self.ordered.insert(id, Ordered { time_to_live_s, collapse: collapse.clone(), many });
+        let body = vec![0x55; 1 + self.rng.below(1_500) as usize].into_boxed_slice();
         PushOrder {
-            id,
-            product: self.product.clone(),
-            target,
-            body: vec![0x55; 1 + self.rng.below(1_500) as usize].into_boxed_slice(),
             collapse,
             time_to_live_s,
             priority: if self.rng.one_in(4) { Priority::High } else { Priority::Normal },
             silent: self.rng.one_in(4),
-            notifies: false,
             wait_ms: self.rng.below(3) as u32 * 2_000,
             receipts: true,
-            track: false,
-            send_at_ms: None,
-            local: None,
-            devices_per_s: None,
-            user: None,
-            idempotency_key: None,
+            ..PushOrder::new(id, self.product.clone(), target, body)
         }
     }
 

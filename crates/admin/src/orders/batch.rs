@@ -14,7 +14,7 @@ use base::text::quoted;
 use model::id::{MessageId, ProductKey};
 use model::limits::Limits;
 use model::ports::pushes::{PushOrder, PushTarget};
-use model::push::{Priority, Push};
+use model::push::Push;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -157,23 +157,9 @@ pub(crate) fn claim(
     (key, hash): (&str, Box<[u8]>),
 ) -> PushOrder {
     PushOrder {
-        id,
-        product,
-        target: PushTarget::Devices(Vec::new()),
-        body: hash,
-        collapse: None,
-        time_to_live_s: 0,
-        priority: Priority::Normal,
         silent: true,
-        notifies: false,
-        user: None,
-        wait_ms: 0,
-        receipts: false,
-        track: false,
-        send_at_ms: None,
-        local: None,
-        devices_per_s: None,
         idempotency_key: Some(format!("batch {key}").into()),
+        ..PushOrder::new(id, product, PushTarget::Devices(Vec::new()), hash)
     }
 }
 

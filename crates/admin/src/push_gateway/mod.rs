@@ -340,23 +340,11 @@ impl PushGateway {
             }
         };
         let push = PushOrder {
-            id: control.next_id(),
-            product,
-            target: PushTarget::Devices(devices),
-            body,
             collapse,
             time_to_live_s,
             priority: if is_loud { Priority::High } else { Priority::Normal },
             silent: !is_loud,
-            notifies: false,
-            wait_ms: 0,
-            receipts: false,
-            track: false,
-            send_at_ms: None,
-            local: None,
-            devices_per_s: None,
-            user: None,
-            idempotency_key: None,
+            ..PushOrder::new(control.next_id(), product, PushTarget::Devices(devices), body)
         };
         self.tally.to_hub.fetch_add(1, Ordering::Relaxed);
         open.fetch_add(1, Ordering::Relaxed);

@@ -7,30 +7,15 @@ use model::calendar::{Calendar, Schedule, ScheduleState};
 use model::id::{MessageId, ProductKey, ScheduleName};
 use model::ports::control::{Answer, Command};
 use model::ports::pushes::{PushAnswer, PushCommand, PushCounts, PushOrder, PushState, PushTarget};
-use model::push::Priority;
 use model::zone::{CivilTime, LocalTime, Passed, Zone};
 use serde_json::{Value, json};
 
 /// A schedule as a shard tells it.
 pub(super) fn morning() -> ScheduleState {
+    let product = ProductKey::parse("shop").expect("a name");
     let push = PushOrder {
-        id: MessageId(1),
-        product: ProductKey::parse("shop").expect("a name"),
-        target: PushTarget::Product,
-        body: Box::from(*b"b"),
-        collapse: None,
         time_to_live_s: 60,
-        priority: Priority::Normal,
-        silent: false,
-        notifies: false,
-        user: None,
-        wait_ms: 0,
-        receipts: false,
-        track: false,
-        send_at_ms: None,
-        local: None,
-        devices_per_s: None,
-        idempotency_key: None,
+        ..PushOrder::new(MessageId(1), product, PushTarget::Product, Box::from(*b"b"))
     };
     let schedule = Schedule {
         name: ScheduleName::parse("morning").expect("a name"),

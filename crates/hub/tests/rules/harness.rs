@@ -16,7 +16,7 @@ use model::ports::pushes::{
 };
 use model::presence::Principal;
 use model::product::{AnonymousFrom, Product, Secret};
-use model::push::{Outcome, Priority};
+use model::push::Outcome;
 use model::request::{Bind, Bound, HeartbeatWish, Proof, PushDelivery, PushRequest};
 use model::service::Service;
 use std::collections::BTreeMap;
@@ -104,24 +104,11 @@ pub fn tag(text: &str) -> Tag {
 }
 
 pub fn order(id: MessageId, target: PushTarget) -> PushOrder {
+    let product = ProductKey::parse("p").expect("a name");
     PushOrder {
-        id,
-        product: ProductKey::parse("p").expect("a name"),
-        target,
-        body: Box::from(*b"hello"),
-        collapse: None,
         time_to_live_s: 3_600,
-        priority: Priority::Normal,
-        silent: false,
-        notifies: false,
-        user: None,
         wait_ms: 1_000,
-        receipts: false,
-        track: false,
-        send_at_ms: None,
-        local: None,
-        devices_per_s: None,
-        idempotency_key: None,
+        ..PushOrder::new(id, product, target, Box::from(*b"hello"))
     }
 }
 

@@ -53,7 +53,7 @@ pub enum PushCommand {
         /// Only if the push is for devices of this product.
         product: Option<ProductKey>,
     },
-    /// A report about a push, by whoever has a bearer token of the device. Answer: `Done` (false:
+    /// A report about a push, by the holder of a bearer token of the device. Answer: `Done` (false:
     /// the device is unknown), or `TokenRefused`.
     ReportPush {
         /// Product that the device belongs to.
@@ -302,6 +302,35 @@ pub struct PushOrder {
 }
 
 impl PushOrder {
+    /// An order of a normal push that is sent at once and delivered now or never, with none of the
+    /// wishes.
+    pub fn new(
+        id: MessageId,
+        product: ProductKey,
+        target: PushTarget,
+        body: Box<[u8]>,
+    ) -> PushOrder {
+        PushOrder {
+            id,
+            product,
+            target,
+            body,
+            collapse: None,
+            time_to_live_s: 0,
+            priority: Priority::Normal,
+            silent: false,
+            notifies: false,
+            user: None,
+            wait_ms: 0,
+            receipts: false,
+            track: false,
+            send_at_ms: None,
+            local: None,
+            devices_per_s: None,
+            idempotency_key: None,
+        }
+    }
+
     /// Whether it is sent later than it is ordered.
     pub fn is_scheduled(&self) -> bool {
         self.send_at_ms.is_some() || self.local.is_some()
@@ -517,7 +546,7 @@ pub struct PushCounts {
     pub opened: u64,
     /// Devices that reported that their user dismissed it.
     pub dismissed: u64,
-    /// Whether it is known what became of the push at each device.
+    /// Whether the outcome of the push at each device is stored.
     pub tracked: bool,
     /// Whether some shard is still walking its devices, or has yet to begin.
     pub running: bool,

@@ -119,23 +119,15 @@ fn push(order: StoredOrder) -> Option<PushOrder> {
     let Push { id, product, body, collapse, expire_at, priority, silent, notifies, .. } =
         Push::clone(&push);
     Some(PushOrder {
-        id,
-        product,
-        target,
-        body,
         collapse,
         time_to_live_s: expire_at,
         priority,
         silent,
         notifies,
-        user: None,
-        wait_ms: 0,
         receipts,
         track,
-        send_at_ms: None,
-        local: None,
         devices_per_s,
-        idempotency_key: None,
+        ..PushOrder::new(id, product, target, body)
     })
 }
 
@@ -153,24 +145,16 @@ mod tests {
         let product = ProductKey::parse("shop").expect("allowed");
         let time = |text| CivilTime::parse(text);
         let devices = ["a", "b"].map(|name| DeviceId::parse(name).expect("allowed"));
+        let target = PushTarget::Devices(devices.into());
         let push = PushOrder {
-            id: MessageId(77),
-            product: product.clone(),
-            target: PushTarget::Devices(devices.into()),
-            body: b"hello".to_vec().into(),
             collapse: Some("k".into()),
             time_to_live_s: 3_600,
             priority: Priority::High,
             silent: true,
-            notifies: false,
-            user: None,
-            wait_ms: 0,
             receipts: true,
             track: true,
-            send_at_ms: None,
-            local: None,
             devices_per_s: NonZeroU32::new(5),
-            idempotency_key: None,
+            ..PushOrder::new(MessageId(77), product.clone(), target, b"hello".to_vec().into())
         };
         let full = Schedule {
             name: name.clone(),
