@@ -9,42 +9,80 @@ use serde_json::Value;
 /// Longest text of a field of a notification, bytes.
 const TEXT_BYTES_MAX: usize = 2_048;
 
-/// Content of a push that is shown to the user of a device. The device decides how; platforms show
-/// it while the app does not run.
-#[derive(Clone, Serialize, Deserialize, JsonSchema, Default)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Notification")]
-pub(crate) struct NotificationBody {
-    /// The title.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = TEXT_BYTES_MAX))]
-    pub(crate) title: Option<String>,
-    /// The text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = TEXT_BYTES_MAX))]
-    pub(crate) body: Option<String>,
-    /// The number on the app's icon.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) badge: Option<u32>,
-    /// Name of a sound of the app, or `default`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = TEXT_BYTES_MAX))]
-    pub(crate) sound: Option<String>,
-    /// URL of an image.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = TEXT_BYTES_MAX))]
-    pub(crate) image: Option<String>,
-    /// URL that a tap opens.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = TEXT_BYTES_MAX))]
-    pub(crate) link: Option<String>,
-    /// Category, by which the app chooses actions; on Android the channel.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = TEXT_BYTES_MAX))]
-    pub(crate) category: Option<String>,
-    /// Fields that differ by platform.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) platforms: Option<Box<PlatformNotifications>>,
+/// Declares a struct with the fields of a notification, and what else it has.
+macro_rules! notification {
+    ($(#[$about:meta])* struct $name:ident { $($more:tt)* }) => {
+        #[derive(Clone, Serialize, Deserialize, JsonSchema, Default)]
+        $(#[$about])*
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $name {
+            /// The title.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[schemars(length(max = TEXT_BYTES_MAX))]
+            pub(crate) title: Option<String>,
+            /// The text.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[schemars(length(max = TEXT_BYTES_MAX))]
+            pub(crate) body: Option<String>,
+            /// The number on the app's icon.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub(crate) badge: Option<u32>,
+            /// Name of a sound of the app, or `default`.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[schemars(length(max = TEXT_BYTES_MAX))]
+            pub(crate) sound: Option<String>,
+            /// URL of an image.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[schemars(length(max = TEXT_BYTES_MAX))]
+            pub(crate) image: Option<String>,
+            /// URL that a tap opens.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[schemars(length(max = TEXT_BYTES_MAX))]
+            pub(crate) link: Option<String>,
+            /// Category, by which the app chooses actions; on Android the channel.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            #[schemars(length(max = TEXT_BYTES_MAX))]
+            pub(crate) category: Option<String>,
+            $($more)*
+        }
+
+        impl $name {
+            /// Checks that no text is too long; `of` is the name of the notification in the fault.
+            fn check_texts(&self, of: &str) -> Result<(), Fault> {
+                let texts = [
+                    ("title", &self.title),
+                    ("body", &self.body),
+                    ("sound", &self.sound),
+                    ("image", &self.image),
+                    ("link", &self.link),
+                    ("category", &self.category),
+                ];
+                let is_long = |text: &str| text.len() > TEXT_BYTES_MAX;
+                match texts.iter().find(|(_, text)| text.as_deref().is_some_and(is_long)) {
+                    Some((name, _)) => Err(Fault::bad(format!(
+                        "`{of}.{name}` must have at most {TEXT_BYTES_MAX} bytes"
+                    ))),
+                    None => Ok(()),
+                }
+            }
+        }
+    };
+}
+
+notification! {
+    /// Content of a push that is shown to the user of a device. The device decides how; platforms
+    /// show it while the app does not run.
+    #[schemars(rename = "Notification")]
+    struct NotificationBody {
+        /// Fields that differ by platform.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(crate) platforms: Option<Box<PlatformNotifications>>,
+    }
+}
+
+notification! {
+    /// Fields that replace those of a notification; the others stay.
+    struct NotificationPart {}
 }
 
 /// Fields of a notification that differ by platform. A device that gets the push over its own
@@ -67,39 +105,6 @@ pub(crate) struct PlatformNotifications {
     /// Through Xiaomi Mi Push.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) xiaomi: Option<NotificationPart>,
-}
-
-/// Fields that replace those of a notification; the others stay.
-#[derive(Clone, Serialize, Deserialize, JsonSchema, Default)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct NotificationPart {
-    /// The title.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = TEXT_BYTES_MAX))]
-    pub(crate) title: Option<String>,
-    /// The text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = TEXT_BYTES_MAX))]
-    pub(crate) body: Option<String>,
-    /// The number on the app's icon.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    badge: Option<u32>,
-    /// Name of a sound of the app, or `default`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = TEXT_BYTES_MAX))]
-    sound: Option<String>,
-    /// URL of an image.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = TEXT_BYTES_MAX))]
-    pub(crate) image: Option<String>,
-    /// URL that a tap opens.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = TEXT_BYTES_MAX))]
-    pub(crate) link: Option<String>,
-    /// Category; on Android the channel.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = TEXT_BYTES_MAX))]
-    category: Option<String>,
 }
 
 impl PlatformNotifications {
@@ -143,47 +148,17 @@ impl NotificationBody {
 
     /// Checks that it says something, and nothing too long.
     pub(crate) fn check(&self) -> Result<(), Fault> {
-        check_texts(
-            "notification",
-            [
-                ("title", &self.title),
-                ("body", &self.body),
-                ("sound", &self.sound),
-                ("image", &self.image),
-                ("link", &self.link),
-                ("category", &self.category),
-            ],
-        )?;
+        self.check_texts("notification")?;
         let mut platforms = self.platforms.clone().unwrap_or_default();
         for (platform, part) in platforms.all() {
-            let Some(it) = part else { continue };
-            check_texts(
-                &format!("notification.platforms.{platform}"),
-                [
-                    ("title", &it.title),
-                    ("body", &it.body),
-                    ("sound", &it.sound),
-                    ("image", &it.image),
-                    ("link", &it.link),
-                    ("category", &it.category),
-                ],
-            )?;
+            if let Some(part) = part {
+                part.check_texts(&format!("notification.platforms.{platform}"))?;
+            }
         }
         match self.title.is_none() && self.body.is_none() && self.badge.is_none() {
             true => Err(Fault::bad("`notification` needs `title`, `body` or `badge`")),
             false => Ok(()),
         }
-    }
-}
-
-fn check_texts(of: &str, texts: [(&str, &Option<String>); 6]) -> Result<(), Fault> {
-    let is_long =
-        |text: &Option<String>| text.as_ref().is_some_and(|text| text.len() > TEXT_BYTES_MAX);
-    match texts.iter().find(|(_, text)| is_long(text)) {
-        Some((name, _)) => {
-            Err(Fault::bad(format!("`{of}.{name}` must have at most {TEXT_BYTES_MAX} bytes")))
-        }
-        None => Ok(()),
     }
 }
 
