@@ -42,7 +42,7 @@ pub(crate) struct Report {
     pub body: Box<[u8]>,
 }
 
-/// Whoever gets the answer to a report.
+/// Receiver of the answer to a Report.
 #[derive(Clone, Copy)]
 enum Answer {
     /// The device, on a connection.
@@ -158,23 +158,20 @@ impl Reports {
         if let Some(device) = registry.at_mut(key) {
             device.extra().reports -= 1;
         }
-        let (conn, term, seq) = match to {
-            Answer::Device { conn, term, seq } => (conn, term, seq),
-            Answer::Command(reply) => {
-                let done = if is_stored { PushAnswer::Done(true) } else { PushAnswer::StoreFailed };
-                return fx.answers.push((reply, done));
+        match to {
+            Answer::Command(reply) if !is_stored => {
+                return fx.answers.push((reply, PushAnswer::StoreFailed));
             }
-        };
-        let Some(device) = registry.at(key) else { return };
-        let is_here = device.conn() == Some(conn) && device.term() == term;
-        if !is_here || device.epoch != epoch {
-            return;
+            Answer::Command(_) => {}
+            Answer::Device { conn, term, .. } => {
+                let Some(device) = registry.at(key) else { return };
+                let is_here = device.conn() == Some(conn) && device.term() == term;
+                if !is_here || device.epoch != epoch {
+                    return;
+                }
+            }
         }
-        let delivery = match is_stored {
-            true => PushDelivery::ReportTaken { term, seq },
-            false => PushDelivery::ReportRefused { term, seq, why: Refusal::Busy },
-        };
-        fx.deliveries.push((conn, delivery));
+        answer(to, if is_stored { Ok(()) } else { Err(Refusal::Busy) }, fx);
     }
 
     /// Timelines of the webhooks that receive Reports of this product.
@@ -264,7 +261,7 @@ impl Hub {
             fx.counters.count(PushCounter::ReportsRefused);
             return answer(to, Err(why), fx);
         }
-        // Nobody has opened a push that is still to be sent.
+        // A push that is still to be sent cannot have been opened.
         if is_known || !is_sent {
             return answer(to, Ok(()), fx);
         }
@@ -307,7 +304,7 @@ impl Hub {
     }
 }
 
-/// Answers a report about a push that was taken or refused.
+/// Answers a Report that was taken or refused.
 fn answer(to: Answer, result: Result<(), Refusal>, fx: &mut Effects) {
     match (to, result) {
         (Answer::Device { conn, term, seq }, Ok(())) => {
