@@ -45,6 +45,19 @@ pub fn rest(world: &mut HubHarness) {
     }
 }
 
+/// Starts a world again whose log took `kept` writes, and checks that each of ten devices that are
+/// away has a push, once.
+pub fn each_of_ten_has_it_after_a_start(world: &mut HubHarness, push: MessageId, kept: usize) {
+    world.log.die_after(None);
+    world.restart();
+    rest(world);
+    assert_eq!(waiting(world, 0..10), [1; 10], "{kept}");
+    let counts = world.counts(push);
+    assert_eq!((counts.matched, counts.stored, counts.running), (10, 10, false), "{kept}");
+    assert_eq!(world.log.kept(Space::Pushes).len(), 10, "{kept}");
+    world.hub.audit();
+}
+
 #[test]
 fn an_order_is_kept_before_it_is_answered_and_goes_on_after_a_kill() {
     let mut world = HubHarness::new();

@@ -1,4 +1,4 @@
-//! Tracked pushes: what became of them at each device, by page and by minute.
+//! Tracked pushes: their outcomes at each device, by page and by minute.
 
 use crate::harness::{HubHarness, Seat, WALL_MS, id, limited, product, settings, tag};
 use crate::many::{Pair, away, owner, rest};
@@ -146,7 +146,7 @@ fn wherever_the_kill_comes_each_device_has_one_line_for_its_end() {
             assert_eq!(kept, 0, "the order was not stored");
             continue;
         };
-        // Everybody comes, and acknowledges what is there; then once more over a restart.
+        // All devices connect and acknowledge their pushes; then once more over a restart.
         for round in 0..2 {
             for n in 0..6 {
                 let seat = tagged(&mut world, n);
@@ -260,14 +260,8 @@ fn a_push_that_is_not_tracked_has_no_lines_and_writes_none() {
     assert_eq!(rows, 1, "the row of counts");
 }
 
-fn say(world: &mut HubHarness, seat: &Seat, seq: u32, push: MessageId, report: PushReport) {
-    let body = [&PushReport::BODY_HEAD[..], &[report as u8], &push.0.to_be_bytes()].concat();
-    let body = body.into();
-    world.ask(seat.conn, PushRequest::Report { term: 0, device: seat.device, seq, body });
-}
-
-#[test]
-fn opened_and_dismissed_are_taken_once_they_are_stored_and_count_once() {
+/// A tracked push that its device has acknowledged; deliveries and events are taken.
+fn acknowledged() -> (HubHarness, Seat, MessageId) {
     let mut world = HubHarness::new();
     let seat = world.seat("d0");
     let push = track(&mut world, names(0..1));
@@ -276,6 +270,18 @@ fn opened_and_dismissed_are_taken_once_they_are_stored_and_count_once() {
     rest(&mut world);
     world.deliveries();
     world.events();
+    (world, seat, push)
+}
+
+fn say(world: &mut HubHarness, seat: &Seat, seq: u32, push: MessageId, report: PushReport) {
+    let body = [&PushReport::BODY_HEAD[..], &[report as u8], &push.0.to_be_bytes()].concat();
+    let body = body.into();
+    world.ask(seat.conn, PushRequest::Report { term: 0, device: seat.device, seq, body });
+}
+
+#[test]
+fn opened_and_dismissed_are_taken_once_they_are_stored_and_count_once() {
+    let (mut world, seat, push) = acknowledged();
     world.keeps = false;
     say(&mut world, &seat, 1, push, PushReport::Opened);
     world.hub.audit();
@@ -308,14 +314,7 @@ fn opened_and_dismissed_are_taken_once_they_are_stored_and_count_once() {
 
 #[test]
 fn a_report_that_is_sent_twice_at_once_has_one_line_and_one_event() {
-    let mut world = HubHarness::new();
-    let seat = world.seat("d0");
-    let push = track(&mut world, names(0..1));
-    rest(&mut world);
-    world.ack(&seat, &[push]);
-    rest(&mut world);
-    world.deliveries();
-    world.events();
+    let (mut world, seat, push) = acknowledged();
     say(&mut world, &seat, 1, push, PushReport::Opened);
     say(&mut world, &seat, 2, push, PushReport::Opened);
     let refused = PushDelivery::ReportRefused { term: 0, seq: 2, why: Refusal::Busy };

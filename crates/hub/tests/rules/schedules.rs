@@ -1,14 +1,13 @@
 //! Pushes that are scheduled for later.
 
 use crate::harness::{HubHarness, id, limited, order, product, settings, tag};
-use crate::many::{Pair, away, owner, rest, waiting};
+use crate::many::{Pair, away, each_of_ten_has_it_after_a_start, owner, rest, waiting};
 use hub::Settings;
 use model::counters::PushCounter;
 use model::id::{MessageId, ProductKey};
 use model::ports::log::Table;
 use model::ports::pushes::{OrderState, PushAnswer, PushCommand, PushOrder, PushState, PushTarget};
 use model::service::Service;
-use model::timeline::Space;
 
 /// How far ahead pushes are scheduled, milliseconds.
 const AHEAD_MS: u64 = 3_600_000;
@@ -186,14 +185,7 @@ fn wherever_the_kill_comes_a_scheduled_push_comes_once() {
                 world.store();
             }
             let is_all = !world.log.is_dead();
-            world.log.die_after(None);
-            world.restart();
-            rest(&mut world);
-            assert_eq!(waiting(&mut world, 0..10), [1; 10], "{kept}");
-            let counts = world.counts(push);
-            assert_eq!((counts.matched, counts.stored, counts.running), (10, 10, false), "{kept}");
-            assert_eq!(world.log.kept(Space::Pushes).len(), 10, "{kept}");
-            world.hub.audit();
+            each_of_ten_has_it_after_a_start(&mut world, push, kept);
             if is_all {
                 assert!(kept > 2, "it broke off everywhere: {kept}");
                 break;

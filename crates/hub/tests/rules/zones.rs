@@ -1,7 +1,7 @@
 //! Pushes that devices get when their clocks show a time.
 
 use crate::harness::{HubHarness, WALL_MS, id, limited, order, product, settings, tag};
-use crate::many::{Pair, away, owner, rest, waiting};
+use crate::many::{Pair, away, each_of_ten_has_it_after_a_start, owner, rest, waiting};
 use crate::outcomes::lines;
 use base::prng::Prng;
 use base::time::{Instant, Now};
@@ -10,7 +10,6 @@ use model::id::{MessageId, ProductKey};
 use model::ports::log::Table;
 use model::ports::pushes::{PushAnswer, PushCommand, PushOrder, PushState, PushTarget};
 use model::service::Service;
-use model::timeline::Space;
 use model::zone::{CivilTime, LocalTime, Passed, Zone};
 
 const HOUR_MS: u64 = 3_600_000;
@@ -302,14 +301,7 @@ fn wherever_the_kill_comes_each_device_gets_the_push_once() {
             world.store();
         }
         let is_all = !world.log.is_dead();
-        world.log.die_after(None);
-        world.restart();
-        rest(&mut world);
-        assert_eq!(waiting(&mut world, 0..10), [1; 10], "{kept}");
-        let counts = world.counts(push);
-        assert_eq!((counts.matched, counts.stored, counts.running), (10, 10, false), "{kept}");
-        assert_eq!(world.log.kept(Space::Pushes).len(), 10, "{kept}");
-        world.hub.audit();
+        each_of_ten_has_it_after_a_start(&mut world, push, kept);
         if is_all {
             assert!(kept > 5, "it broke off everywhere: {kept}");
             break;
