@@ -1,5 +1,5 @@
 // Pushes that are remembered: those to many devices, scheduled or tracked, with their counts; buttons
-// that pause, resume and stop one; what became of a tracked one at each device.
+// that pause, resume and stop one; the outcomes of a tracked one at each device.
 
 import { ask, withQuery } from './api.js';
 import { h, put } from './dom.js';
@@ -12,7 +12,7 @@ import { parts, t } from './texts.js';
 /** How states look. @type {Record<string, 'off' | 'good' | 'bad' | 'warn'>} */
 const LOOKS = { scheduled: 'warn', paused: 'warn', running: 'good', finished: 'off', cancelled: 'bad' };
 
-/** What becomes of a push at a device, with its label. */
+/** Outcomes of a push at a device, with their labels. */
 const STEPS = [['stored', t('Queued')], ['delivered', t('Acknowledged')], ['expired', t('Expired')], ['rejected', t('Rejected')],
   ['cancelled', t('Recalled')], ['opened', t('Opened')], ['dismissed', t('Dismissed')]];
 
@@ -109,7 +109,7 @@ function one(place, id) {
   });
 }
 
-/** What became of a push at its devices. @param {Place} place @param {string} id */
+/** Outcomes of a push at its devices. @param {Place} place @param {string} id */
 function devices(place, id) {
   const outcome = place.query.get('outcome') ?? '';
   const select = h('select', { id: 'outcome', 'aria-label': t('Outcome') },
@@ -134,4 +134,4 @@ function show(place) {
   else list(place);
 }
 
-export const page = { title: t('Pushes'), scopes: ['read', 'push'], lead: t('Pushes to many devices, scheduled and tracked ones: their progress, and what became of them at each device.'), show };
+export const page = { title: t('Pushes'), scopes: ['read', 'push'], lead: t('Pushes to many devices, scheduled and tracked ones: their progress, and their outcomes at each device.'), show };

@@ -108,7 +108,7 @@ export const ZH = {
   'Sent at': '发送时间', 'Expired or rejected': '过期或拒绝', 'Recalled': '已撤回', 'Stop push {id}?': '停止推送 {id}？', 'Stop push {id}': '停止推送 {id}', 'Resume': '继续', 'Resume push {id}': '继续推送 {id}', 'Pause push {id}': '暂停推送 {id}',
   'No further device gets it, and it is recalled from all devices that have not acknowledged it.': '不再发给其他设备，并从所有未确认的设备撤回。',
   'Push {id} is stopped. Recalled from {count} devices.': '推送 {id} 已停止，已从 {count} 台设备撤回。', 'No pushes to a tag or a product, and none is scheduled or tracked.': '没有发给标签或产品的推送，也没有定时或跟踪的推送。',
-  'Pushes to many devices, scheduled and tracked ones: their progress, and what became of them at each device.': '群发、定时和跟踪的推送：进度，以及在每台设备上的结果。', 'Pushes that are remembered': '保留的推送', '← All pushes': '← 全部推送', 'Push {id}': '推送 {id}',
+  'Pushes to many devices, scheduled and tracked ones: their progress, and their outcomes at each device.': '群发、定时和跟踪的推送：进度，以及在每台设备上的结果。', 'Pushes that are remembered': '保留的推送', '← All pushes': '← 全部推送', 'Push {id}': '推送 {id}',
   'Scheduled': '已定时', 'Finished': '已完成', 'Stopped': '已停止', 'Expired': '已过期', 'Opened': '已打开', 'Dismissed': '已清除', 'Sent, not acknowledged': '已发送，未确认', 'Of all': '占比', 'Tracked': '已跟踪',
   'By minute': '按分钟', 'Minute': '分钟', 'Nothing yet.': '暂时没有。', 'All outcomes': '全部结果', 'At': '时间', 'No device yet.': '暂时没有设备。', 'Counts': '计数',
 

@@ -447,7 +447,7 @@ class Users(Case):
 
 
 class Tracked(Case):
-    """What becomes of a push at each device, over kills and other numbers of shards."""
+    """Outcomes of a push at each device, over kills and other numbers of shards."""
 
     SHARED = False
 

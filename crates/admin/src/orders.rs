@@ -128,7 +128,7 @@ pub(crate) struct PushBody {
     /// Tell the end of this push at each device as an event `pushed`.
     #[serde(default)]
     receipts: bool,
-    /// Store what becomes of the push at each device, for `GET /v1/pushes/{id}` and below it. It is
+    /// Store the outcome of the push at each device, for `GET /v1/pushes/{id}` and below it. It is
     /// answered with its counts, whatever its target, once it is on stable storage.
     #[serde(default)]
     track: bool,

@@ -457,7 +457,7 @@ impl Hub {
                 continue;
             }
             self.reaching.dues.remove(&slot);
-            // Whoever has the slot by now: a device that came later has no timer of its own.
+            // The device that has the slot by now: one that came later has no timer of its own.
             let tenant = self.registry.tenant(slot).map(|(key, _)| key);
             if let Some(key) = tenant.filter(|_| self.registry.platforms.has(slot)) {
                 self.reach(now, key, fx);

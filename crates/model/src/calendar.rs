@@ -1,7 +1,7 @@
 //! Recurring times, and the schedules of pushes that are made of them.
 //!
 //! A calendar is the five fields of a cron line; daily, weekly and monthly times are such lines.
-//! It yields times as clocks show them: whoever asks knows the zone. Invariant: a calendar that was
+//! It yields times as clocks show them: the caller knows the zone. Invariant: a calendar that was
 //! made shows at least one time within [`YEARS_MAX`] years of any day.
 
 use crate::id::{MessageId, ProductKey, ScheduleName};

@@ -15,7 +15,7 @@ use crate::topic::{Publication, Qos};
 use base::encoding::sample::{Sample, SampleSource};
 use base::encoding::{DecodeError, Decoder, Encoder, Encoding};
 
-/// A checked text: its type, the check, what it is called in an error, the form of a sample.
+/// A checked text: its type, the check, its name in an error, the form of a sample.
 macro_rules! checked {
     ($($type:ident $check:expr, $what:literal, $form:literal;)+) => {$(
         impl Encoding for $type {

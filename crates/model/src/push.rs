@@ -195,7 +195,7 @@ impl PushStep {
     }
 }
 
-/// Kinds of what becomes of a push at a device.
+/// Kinds of outcomes of a push at a device, and of reports about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum StepKind {

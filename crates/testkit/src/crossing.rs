@@ -1,7 +1,7 @@
 //! Peer messages on their way to a shard of another process: encoded, and decoded there.
 //!
 //! [`golden`] compares the bytes of each kind of message with those that are kept, and [`bent`]
-//! decodes what is no message.
+//! decodes bytes that are no message.
 
 use base::encoding::sample::{Sample, samples};
 use base::encoding::{Encoding, decode, encode};

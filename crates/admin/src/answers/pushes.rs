@@ -121,7 +121,7 @@ pub(crate) struct PushCounts {
     /// delivered is recalled.
     #[schemars(with = "PushStateWord")]
     state: &'static str,
-    /// Whether it is known what became of the push at each device.
+    /// Whether the outcome of the push at each device is stored.
     tracked: bool,
     counts: Counts,
 }

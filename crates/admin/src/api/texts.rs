@@ -193,11 +193,11 @@ forms! {
     OutcomeWord { "type": "string", "enum": OUTCOMES.map(Outcome::name) }
     /// Word for the outcome of a message of a batch.
     BatchOutcomeWord { "type": "string", "enum": batch_words() }
-    /// Word for what became of a push at a device.
+    /// Outcome of a push at a device, or a report about it.
     StepWord { "type": "string", "enum": StepKind::ALL.map(StepKind::name) }
     /// Word for a report of a device about a push.
     PushReportWord { "type": "string", "enum": PushReport::ALL.map(PushReport::name) }
-    /// Place in the list of what became of a push: one number for each shard.
+    /// Place in the list of a push's outcomes: one number for each shard.
     OutcomesPlace { "type": "string", "pattern": "^[0-9a-f]{1,16}(-[0-9a-f]{1,16}){0,255}$" }
     /// Word for the state of a push.
     PushStateWord { "type": "string", "enum": PushState::ALL.map(PushState::name) }

@@ -1,4 +1,4 @@
-//! Questions about what became of a push, and reports of devices.
+//! Questions about the outcomes of a push, and reports of devices.
 
 use crate::fault::Fault;
 use crate::orders;

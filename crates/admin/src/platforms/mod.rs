@@ -365,7 +365,7 @@ impl Platforms {
         })
     }
 
-    /// Whether a token belongs to one of the platforms; a fault says what is wrong.
+    /// Whether a token belongs to one of the platforms; otherwise a fault with the reason.
     pub(crate) fn check(&self, token: &PlatformToken) -> Result<(), Fault> {
         let platform = self.known(&token.platform)?;
         match token.is_allowed() {

@@ -1,4 +1,4 @@
-//! Routes of what became of tracked pushes, and of reports of devices about pushes.
+//! Routes of the outcomes of tracked pushes, and of reports of devices about pushes.
 
 use super::{Asked, Part, asked, page, part};
 use crate::answers::push_outcomes::{Minutes, OutcomesPage, ReportTaken};

@@ -232,7 +232,7 @@ impl<'a> Decoder<'a> {
         Ok(*taken)
     }
 
-    /// Decodes what is inside a box or list.
+    /// Decodes the content of a box or list.
     fn nested<T>(
         &mut self,
         decode: impl FnOnce(&mut Self) -> Result<T, DecodeError>,

@@ -59,7 +59,7 @@ pub fn samples<T: Sample>() -> Vec<T> {
     (0..T::kinds(NESTING)).map(|kind| T::sample(kind, &mut from)).collect()
 }
 
-/// Kinds of what has parts with so many; 0: a part has none.
+/// Number of kinds of a type whose parts have so many; 0: a part has none.
 pub fn kinds_of(parts: &[usize]) -> usize {
     if parts.contains(&0) { 0 } else { parts.iter().copied().max().unwrap_or(1) }
 }

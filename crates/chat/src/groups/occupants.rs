@@ -363,7 +363,7 @@ impl Occupants {
         self.rooms.get_mut(&conversation)
     }
 
-    /// Whether the maker of a room is in it, and has not set what it is.
+    /// Whether the maker of a room is in it and has not sent its settings.
     pub(crate) fn is_being_made(&self, conversation: TimelineId) -> bool {
         self.rooms
             .get(&conversation)

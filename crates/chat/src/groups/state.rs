@@ -66,7 +66,7 @@ pub(crate) struct GroupState {
     /// The number of the message of its last change.
     pub(crate) last_id: u64,
     title: Box<str>,
-    /// The name in the room of whoever gave it that title; none: it has the title since its making.
+    /// The nick of the occupant who gave it that title; none: it was made with the title.
     titled_by: Option<Box<str>>,
     members: BTreeMap<TimelineId, Membership>,
     closed: bool,

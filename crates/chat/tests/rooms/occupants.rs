@@ -689,7 +689,7 @@ fn an_answer_goes_to_nobody_who_has_not_asked_and_once() {
         let id = id_of_question(&mut world, BOB);
         world.now.mono = world.now.mono + Duration::from_secs(60);
         assert_eq!(world.of_room(BOB, answer(&id)), nothing_waits);
-        // Nobody waits who has left.
+        // An occupant who has left waits for nothing.
         assert_eq!(world.of_room(CAROL, relay("hatter", Get)), Ok(()));
         let id = id_of_question(&mut world, BOB);
         world.leaves(CAROL);
@@ -812,7 +812,7 @@ fn lists_and_forms_are_one_change_each_and_occupants_are_shown_once() {
         assert_eq!(world.of_room(CAROL, change(6, settings())), Ok(()));
         assert_eq!(world.of_room(CAROL, change(7, settings())), Err(ChatFault::Unchanged));
         assert_eq!(world.hears_of(CAROL), ["is ann ann member silent by carol \"\""]);
-        // What the log has is what was done.
+        // The log has all changes that were made.
         world.restarts();
         assert_eq!((world.members(CAROL), world.public()), (vec!["ann".into(), "carol".into()], 1));
         assert_eq!(world.of_room(CAROL, change(8, settings())), Err(ChatFault::Unchanged));

@@ -60,7 +60,7 @@ fn nobody_enters_a_room_with_a_password_without_it_and_members_write_by_im_all_t
             assert_eq!(enters_with(&mut world, at, right), Ok(()));
         }
         assert_eq!(world.members(ANN), ["ann", "bob"]);
-        // What the log has is what was done.
+        // The log has all changes that were made.
         world.restarts();
         assert_eq!(enters_with(&mut world, BOB, None), wrong);
         assert_eq!(sets(&mut world, ANN, &[RoomRule::Password("".into())]), Ok(()));

@@ -71,7 +71,7 @@ pub struct Device {
     pub texts: Vec<String>,
     /// Changes of several lines that it was told of there.
     pub changes: Vec<String>,
-    /// Name of whoever gave the title that it was shown on entering.
+    /// Nick of the occupant who gave the title that it was shown on entering.
     pub titled_by: Option<Box<str>>,
     /// Contents of the last page of history.
     pub read: Vec<Content>,

@@ -230,7 +230,7 @@ impl Jobs {
         tracked.is_some_and(|tracked| tracked.is_cut)
     }
 
-    /// Whether what becomes of a push at each device is stored.
+    /// Whether the outcome of a push at each device is stored.
     pub fn is_tracked(&self, id: MessageId) -> bool {
         self.at(id).is_some_and(|job| job.tracked.is_some())
     }
@@ -301,7 +301,7 @@ impl Hub {
         ))
     }
 
-    /// Reads a page of what became of a push at this shard's devices, and answers with it.
+    /// Reads a page of the outcomes of a push at this shard's devices, and answers with it.
     pub(crate) fn list_outcomes(
         &mut self,
         reply: u64,

@@ -26,7 +26,7 @@ pub struct OccupantShow {
     /// Status text, at most [`STATUS_BYTES_MAX`](super::STATUS_BYTES_MAX) bytes.
     pub status: Box<str>,
     /// Further elements, as XML that means the same wherever it is written; at most
-    /// [`OCCUPANT_EXTRA_BYTES_MAX`] bytes. One copy for the device and what is shown of it.
+    /// [`OCCUPANT_EXTRA_BYTES_MAX`] bytes. The device and its occupant share one copy.
     pub extra: Option<Arc<Box<str>>>,
 }
 
@@ -314,7 +314,7 @@ pub struct RoomEntered {
     pub others: Vec<Arc<Occupant>>,
     /// The group's title.
     pub title: Box<str>,
-    /// The name in the room of whoever gave the title; none: it is as the group was made.
+    /// The nick of the occupant who gave the title; none: the group was made with it.
     pub titled_by: Option<Box<str>>,
 }
 

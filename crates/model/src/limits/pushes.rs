@@ -50,7 +50,7 @@ section! {
         /// forgotten; while none is finished, one more is refused as busy. Every shard has each in
         /// memory.
         @live tracked_max: u32 = 65_536, whole(1..=10_000_000, "push orders");
-        /// Stored lines about what became of tracked pushes at their devices. Beyond, the oldest
+        /// Stored outcomes of tracked pushes at their devices. Beyond, the oldest
         /// finished tracked pushes are forgotten; while none is finished, further devices are
         /// counted without a line, and further reports are not counted. Each shard has an equal
         /// share.

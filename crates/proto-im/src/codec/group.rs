@@ -218,7 +218,7 @@ impl<'a> MembersPageFields<'a> {
     pub fn of(page: &'a MembersPage) -> MembersPageFields<'a> {
         let MembersPage { number, version, closed, unlocked, public, temporary, .. } = *page;
         let MembersPage { total, from, .. } = *page;
-        // Nobody joins a group whose room has a password without an invitation.
+        // A group whose room has a password is joined by invitation only.
         let unlocked = unlocked && !page.protected;
         let members = page.members.iter().map(MemberFields::of).collect();
         let (group, title, description) = (page.group.as_str(), &*page.title, &*page.description);

@@ -188,7 +188,7 @@ pub fn put_configured(to: &str, room: &AccountAddress, out: &mut Vec<u8>) {
     head.put("groupchat", &format!("<x xmlns='{MUC_USER}'><status code='104'/></x>"), out);
 }
 
-/// An invitation by somebody, with the reason, and the room's password; empty: none.
+/// An invitation: the inviter, the reason, and the room's password; empty: none.
 #[derive(Clone, Copy)]
 pub struct Invitation<'a> {
     /// The room.

@@ -1,4 +1,4 @@
-//! Routes of what became of pushes.
+//! Routes of the outcomes of pushes.
 
 use super::{Of, Route, get, post};
 use crate::fault::Refusal::{
@@ -14,7 +14,7 @@ pub(super) fn outcomes() -> Vec<Route> {
     vec![
         get("/v1/pushes/{id}/devices", push_outcomes::devices)
             .wants(&[Push, Read], Query).refuses(&[NotFound, NotTracked, Busy, NoAnswer])
-            .told("pushDevices", "What became of a tracked push at its devices, page by page",
+            .told("pushDevices", "Outcomes of a tracked push at its devices, page by page",
                 "A page, in the order in which it happened on each shard.")
             .more("A line for a device that stored the push, while it is queued there; one for its \
                    end; one for each report. Lines never change, and later ones come behind: who \
@@ -22,7 +22,7 @@ pub(super) fn outcomes() -> Vec<Route> {
                    `next` of the last page gets what happens afterwards."),
         get("/v1/pushes/{id}/minutes", push_outcomes::minutes)
             .wants(&[Push, Read], Query).refuses(&[NotFound, NotTracked, Busy, NoAnswer])
-            .told("pushMinutes", "What became of a tracked push, by minute",
+            .told("pushMinutes", "Outcomes of a tracked push, by minute",
                 "The minutes in which something happened, the first one first.")
             .more("Counts lines; at most 1,440 minutes of each shard, older ones are added to the \
                    first."),

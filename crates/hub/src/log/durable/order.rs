@@ -5,7 +5,7 @@
 //!  key:  0xffff, id (8, big endian) 0              the order, until it is over on every shard
 //!        0xffff, id (8, big endian) 1 shard (2)    its counts, once it is
 //!        0xffff, id (8) 2 shard (2) number (4)     devices that are through with it meanwhile
-//!        0xffff, id (8) 3 shard (2) number (4)     what became of a tracked one at devices
+//!        0xffff, id (8) 3 shard (2) number (4)     outcomes of a tracked one at devices
 //! ```
 //! The last three name the shard that wrote them: when the number of shards changes, every log has
 //! the rows of all. The timelines in a row are those of devices at which the push ended; a copy of
@@ -168,7 +168,7 @@ impl StoredOrder {
         self.to_many().is_some_and(|it| matches!(it.target, PushTarget::Devices(_)))
     }
 
-    /// Whether what becomes of the order's push at each device is stored.
+    /// Whether the outcome of the order's push at each device is stored.
     pub(crate) fn is_tracked(&self) -> bool {
         self.to_many().is_some_and(|to_many| to_many.track)
     }

@@ -45,8 +45,8 @@ pub(super) struct StatusTooLong;
 /// Hats (XEP-0317), which a room gives, and no occupant itself.
 const HATS: [&str; 2] = ["urn:xmpp:hats:0", "http://prosody.im/protocol/hats:1"];
 
-/// How a stanza says that somebody is there, and whether something of it is left out, since there
-/// is too much: more elements than an occupant may have.
+/// The presence that a stanza shows, and whether elements are left out because they are more than
+/// an occupant may have.
 pub(super) fn shown(presence: &Element<'_, '_>) -> Result<(OccupantShow, bool), StatusTooLong> {
     let (show, status) = read_show(presence);
     if status.len() > STATUS_BYTES_MAX {
